@@ -113,7 +113,8 @@ class CurrentState:
     ``needed``: nodes of their type that a plan would have; None where none are enough, and then ``reason`` says why.
     ``covered``: share of the cases in which those that run are enough.  ``enough``: whether they are as many as a plan
     would have.  ``last_year``: of growth, in which they still are; None where they are not today.  ``saving_per_hour``,
-    ``saving``: of the cheapest plan, and its share of today's cost; None without a plan.
+    ``saving``: of the cheapest plan, and its share of today's cost; None without a plan.  ``extrapolated``: their cores
+    are many times more, or fewer, than were measured.
     """
 
     current: Current
@@ -128,6 +129,7 @@ class CurrentState:
     saving_per_hour: float | None
     saving: float | None
     reason: str = ""
+    extrapolated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,8 @@ class TuningGain:
 
     ``saving_per_hour``: the interval has 90 % of the cases.  ``saving``: share of the default's cost.  ``measured``:
     both configurations were swept; else ``cpu_ratio``, CPU time per request of the tuned to the default with its
-    interval (low, likely, high), from the pairs of the study's verdict, stands for it.
+    interval (low, likely, high), from the pairs of the study's verdict, stands for it.  ``unanswered``: share of the
+    cases in which no number of either's machines is enough; they are left out.
     """
 
     study: str
@@ -186,6 +189,7 @@ class TuningGain:
     shown: bool
     measured: bool
     cpu_ratio: Interval | None = None
+    unanswered: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

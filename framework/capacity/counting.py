@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -36,7 +37,8 @@ class Request:
 class Counted:
     """Types with their nodes: planned, and at both ends and in the likely case; arrays of shape (types,).
 
-    ``by_resource``: resource -> nodes that it alone would take, not rounded, shape (types, cases).
+    ``by_resource``: resource -> nodes that it alone would take, not rounded, shape (kinds, cases).  ``kinds``: row of a
+    type there; types that differ in price only have one.
     """
 
     machines: Sequence[MachineType]
@@ -45,8 +47,9 @@ class Counted:
     likely: Array
     high: Array
     by_resource: dict[str, Array] = field(default_factory=dict)
+    kinds: Sequence[int] = ()
 
-    @property
+    @cached_property
     def costs(self) -> Array:
         """Cost per hour of each type's plan."""
         prices = [machine.price_per_hour or math.nan for machine in self.machines]
@@ -55,25 +58,47 @@ class Counted:
 
     def alone(self, row: int, confidence: float) -> dict[str, float]:
         """Return resource -> nodes that it alone would take, where enough has the plan's meaning."""
-        nodes = {name: array[row : row + 1] for name, array in self.by_resource.items()}
+        nodes = self._of(row)
         return {name: float(max(_at(array, confidence)[1][0], array[0, 0])) for name, array in nodes.items()}
 
     def of_cases(self, row: int, need: Need) -> Array:
         """Return the whole nodes that a type takes in the likely case and in every draw; shape (cases,)."""
-        cases: Array = total({name: array[row : row + 1] for name, array in self.by_resource.items()}, need)[0]
+        cases: Array = total(self._of(row), need)[0]
         return cases
+
+    def _of(self, row: int) -> dict[str, Array]:
+        kind = self.kinds[row]
+        return {name: array[kind : kind + 1] for name, array in self.by_resource.items()}
 
 
 def count(request: Request, machines: Sequence[MachineType], wanted: Demand) -> Counted:
     """Count nodes of machines that ``nodes.refusal`` does not refuse."""
-    nodes = counted(machines, wanted, request.node, request.seed)
+    kinds, of_type = _kinds(machines, request.node)
+    nodes = counted(kinds, wanted, request.node, request.seed)
     low, planned, high = _at(total(nodes, wanted.need), request.confidence)
     likely = total({name: array[:, :1] for name, array in nodes.items()}, wanted.need)[:, 0]
-    shape = (len(machines), wanted.cases)
+    shape = (len(kinds), wanted.cases)
     alone = {name: np.broadcast_to(array, shape) for name, array in nodes.items()}
-    return Counted(
-        machines, np.maximum(planned, likely), np.minimum(low, likely), likely, np.maximum(high, likely), alone
-    )
+    planned, low, high = np.maximum(planned, likely), np.minimum(low, likely), np.maximum(high, likely)
+    return Counted(machines, planned[of_type], low[of_type], likely[of_type], high[of_type], alone, of_type)
+
+
+def _kinds(machines: Sequence[MachineType], node: MeasuredNode) -> tuple[list[MachineType], list[int]]:
+    """Return a machine of each kind that takes its own number of nodes, and each machine's row among them.
+
+    A catalogue has a type in many regions and purchase options, which differ in price only.
+    """
+    rows: dict[object, int] = {}
+    kinds: list[MachineType] = []
+    of_type = []
+    for machine in machines:
+        sizes = (machine.busy_cores(), machine.ram_gib, machine.network_gbps)
+        key = (*sizes, machine.disk_gib, machine.disk_mb_s, machine.iops, node.speed(machine))
+        if key not in rows:
+            rows[key] = len(kinds)
+            kinds.append(machine)
+        of_type.append(rows[key])
+    return kinds, of_type
 
 
 def _at(nodes: Array, confidence: float) -> tuple[Array, Array, Array]:

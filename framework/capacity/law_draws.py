@@ -1,6 +1,9 @@
 """Scaling laws that fit the points of a node about as well as the best one: draws of their parameters.
 
-See ``framework.capacity.laws``.  Contention a and coherence b are evenly distributed in their logarithms beforehand.
+See ``framework.capacity.laws``.  Beforehand, contention a is evenly distributed in its logarithm; of coherence b the
+number of cores is, beyond which throughput falls without contention, 1 / sqrt(b), up to 100: less coherence is Amdahl's
+law at the sizes that are planned with.  The law with coherence is as probable as the two others together, since points
+of few cores hide it, and a plan that overlooks it has too few machines.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 LAWS = ("linear", "amdahl", "usl")
 """From the simplest, with one to three parameters."""
+BEFOREHAND = (0.25, 0.25, 0.5)
+"""Probability of each law before the points are seen."""
 PRIOR_POINTS = 3.0
 """Points that the stated spreads are worth beside the residuals, when the size of the noise is judged."""
 DRAWS = 4_000
@@ -21,7 +26,7 @@ Array = NDArray[np.float64]
 
 _STREAM = 3  # of the seed
 _CONTENTION = (1e-4, 1.0)  # thought possible before anything is measured
-_COHERENCE = (1e-7, 1e-1)
+_COHERENCE = (1e-4, 1e-1)
 _CELLS = 60  # of each on a grid
 _REFINED = 3  # grids, each where the one before found weight: points with little noise leave a small part of a cell
 _NEGLIGIBLE = 1e-5  # weight of the cells of a law that a finer grid leaves out
@@ -39,7 +44,7 @@ def law_draws(cores: Array, rps: Array, spread: Array, seed: int) -> Array:
 
     log X = log g - log(1 + a (N - 1) + b N (N - 1)) + log N + noise, normal, whose size follows from spreads and
     residuals (a conjugate inverse gamma, so that log g has Student's t; A. Gelman et al., Bayesian Data Analysis,
-    3rd ed., ch. 14).  a and b are on a grid; each law is as probable as the others before the points are seen.
+    3rd ed., ch. 14).  a and b are on a grid.
     """
     random = np.random.default_rng([seed, _STREAM])
     precision = 1 / spread**2
@@ -86,9 +91,12 @@ class _Box:
         nothing, whole = np.zeros(1), np.ones(1)
         a, half_a, share_a = _middles(self.contention, _CONTENTION) if self.count > 1 else (nothing, nothing, whole)
         b, half_b, share_b = _middles(self.coherence, _COHERENCE) if self.count > 2 else (nothing, nothing, whole)
+        if self.count > 2:
+            low, high = (_peak(b * np.exp(sign * half_b)) for sign in (1, -1))
+            share_b = (high - low) / (_peak(_COHERENCE[0]) - _peak(_COHERENCE[1]))
         first = [np.repeat(column, len(b)) for column in (a, half_a, share_a)]
         second = [np.tile(column, len(a)) for column in (b, half_b, share_b)]
-        probability = first[2] * second[2] / len(LAWS)
+        probability = first[2] * second[2] * BEFOREHAND[self.count - 1]
         return first[0], second[0], first[1], second[1], probability, np.full(len(probability), float(self.count))
 
     def around(self, cells: _Cells, weights: Array) -> _Box:
@@ -124,6 +132,12 @@ class _Cells:
         columns = [np.concatenate(part) for part in zip(*map(_Box.cells, boxes), strict=True)]
         a, b, half_a, half_b, prior, count = columns
         return _Cells(a, b, half_a, half_b, np.log(prior), count)
+
+
+def _peak(coherence: ArrayLike) -> Array:
+    """Return the cores with the most throughput where there is no contention to speak of."""
+    result: Array = 1 / np.sqrt(np.asarray(coherence, np.float64))
+    return result
 
 
 def _middles(ends: tuple[float, float], whole: tuple[float, float]) -> tuple[Array, Array, Array]:

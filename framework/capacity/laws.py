@@ -36,7 +36,8 @@ AT_CEILING = 0.9  # of the ceiling: a point above it may have been held back by 
 CEILING_SPREAD = 0.05  # of a ceiling: CPU time per request is not quite the same on another number of cores
 EXACT = 1e-9  # an error that is one of the arithmetic, as of points without noise
 BEYOND_LAWS = 0.014
-"""Standard deviation of what no law has, of the logarithm: at the sizes measured, and as much more each doubling.
+"""Standard deviation of what no law has, of the logarithm: at the sizes measured, and as much more for each doubling
+beyond the largest and each halving below the smallest.
 
 Chosen so that nine in ten sizes of the twins of two applications are covered; on other systems it was not checked.
 """
@@ -53,14 +54,28 @@ class Prediction:
     extrapolated: bool
 
 
+@dataclass(frozen=True, slots=True)
+class NarrowService:
+    """A service that can use only some cores, however many there are.  ``cpu_s``: CPU seconds of it per request."""
+
+    name: str
+    cores: float
+    cpu_s: float
+
+    @property
+    def ceiling(self) -> float:
+        """Most requests/s of a node on any number of cores."""
+        return self.cores / self.cpu_s
+
+
 @dataclass(frozen=True)
 class ScalingLaw:
     """A law fitted to points.
 
     ``name``: the law chosen.  ``g``, ``a``, ``b``: its parameters.  ``missed``: law -> root mean square of the relative
     error at points left out, None where there are too few points.  ``draws``: shape (5, DRAWS), g, a and b that fit the
-    points about as well, of all laws, in proportion to how well; the ceiling; and a standard normal number for what no
-    law has.  ``ceiling``: the most requests/s on any number of cores, infinite where there is none.
+    points about as well, of all laws, in proportion to how well; the ceiling as a share of the likely one; and a
+    standard normal number for what no law has.  ``narrow``: services, of which the first sets the ceiling.
     """
 
     points: tuple[ScalingPoint, ...]
@@ -70,25 +85,46 @@ class ScalingLaw:
     b: float
     missed: dict[str, float | None]
     draws: Array
-    ceiling: float = np.inf
+    narrow: tuple[NarrowService, ...] = ()
+
+    @property
+    def ceiling(self) -> float:
+        """Most requests/s on any number of cores, infinite where no service is narrow."""
+        return self.narrow[0].ceiling if self.narrow else np.inf
 
     @cached_property
     def measured_cores(self) -> float:
         return max(point.cores for point in self.points)
 
-    def rps(self, cores: ArrayLike) -> Array:
-        """Return the throughput that the chosen law gives, requests/s; ``cores``: any shape."""
-        return throughput(np.asarray(cores, np.float64), self.g, self.a, self.b, self.ceiling)
+    @cached_property
+    def least_cores(self) -> float:
+        """Fewest cores that were measured."""
+        return min(point.cores for point in self.points)
 
-    def rps_of_draws(self, cores: ArrayLike, count: int = DRAWS) -> Array:
+    def rps(self, cores: ArrayLike, *, limited: bool = True) -> Array:
+        """Return the throughput that the chosen law gives, requests/s; ``cores``: any shape.
+
+        ``limited``: by the ceiling; without, N / X is the CPU time of a request, which a ceiling does not change.
+        """
+        ceiling = self.ceiling if limited else np.inf
+        return throughput(np.asarray(cores, np.float64), self.g, self.a, self.b, ceiling)
+
+    def rps_of_draws(self, cores: ArrayLike, count: int = DRAWS, *, limited: bool = True) -> Array:
         """Return the throughput by each of ``count`` draws, requests/s; ``cores``: of shape () or (sizes, 1).
 
-        The shape is (count,) or (sizes, count).
+        The shape is (count,) or (sizes, count).  ``limited``: as of ``rps``.
         """
-        g, a, b, ceiling, beyond = self.draws[:, np.arange(count) % DRAWS]
-        times = np.maximum(1.0, np.asarray(cores, np.float64) / self.measured_cores)
+        g, a, b, share, beyond = self.draws[:, np.arange(count) % DRAWS]
+        cores = np.asarray(cores, np.float64)
+        times = np.maximum(1.0, np.maximum(cores / self.measured_cores, self.least_cores / cores))
+        ceiling = self.ceiling * share if limited else np.inf
         result: Array = throughput(cores, g, a, b, ceiling) * np.exp(BEYOND_LAWS * (1 + np.log2(times)) * beyond)
         return result
+
+    def narrow_s(self, cases: int) -> dict[str, Array]:
+        """Return service -> CPU seconds per request of shape (cases,): the likely ones first, then by the draws."""
+        share = np.concatenate([[1.0], self.draws[3, np.arange(cases - 1) % DRAWS]])
+        return {service.name: service.cpu_s / share for service in self.narrow}
 
     def extrapolates(self, cores: float, most_times: float = MOST_TIMES) -> bool:
         return cores > most_times * self.measured_cores
@@ -109,10 +145,10 @@ class ScalingLaw:
         return Prediction(cores, Interval(min(float(low), likely), likely, max(float(high), likely)), beyond)
 
 
-def fit(points: Sequence[ScalingPoint], seed: int = 0, ceiling: float = np.inf) -> ScalingLaw:
+def fit(points: Sequence[ScalingPoint], seed: int = 0, narrow: Sequence[NarrowService] = ()) -> ScalingLaw:
     """Choose and fit a law.  With one or two sizes the linear one is assumed; the interval says how little is known.
 
-    ``ceiling``: the most requests/s on any number of cores; points that have reached it do not tell of the law below.
+    ``narrow``: services that can use only some cores; points at their ceiling do not tell of the law below it.
     Raises FieldError where there is no point, or one without cores or throughput above 0.
     """
     if not points:
@@ -120,6 +156,8 @@ def fit(points: Sequence[ScalingPoint], seed: int = 0, ceiling: float = np.inf) 
     for point in points:
         if not (point.cores >= 1 and 0 < point.throughput_rps < np.inf and 0 <= point.spread < np.inf):
             raise FieldError("points", point, "at least 1 core, a throughput above 0, a spread of 0 or more")
+    narrow = tuple(sorted(narrow, key=lambda service: service.ceiling))
+    ceiling = narrow[0].ceiling if narrow else np.inf
     below = [point for point in points if point.throughput_rps < AT_CEILING * ceiling]
     measured, points = tuple(points), below or points
     cores = np.array([point.cores for point in points], np.float64)
@@ -132,9 +170,8 @@ def fit(points: Sequence[ScalingPoint], seed: int = 0, ceiling: float = np.inf) 
             chosen = count
     g, a, b = _fitted(cores, rps, spread, chosen)
     limits, beyond = np.random.default_rng([seed, _STREAM]).standard_normal((2, 1, DRAWS))
-    limits = ceiling * np.exp(CEILING_SPREAD * limits)
-    draws = np.concatenate([law_draws(cores, rps, spread, seed), limits, beyond])
-    return ScalingLaw(measured, LAWS[chosen - 1], g, a, b, missed, draws, ceiling)
+    draws = np.concatenate([law_draws(cores, rps, spread, seed), np.exp(CEILING_SPREAD * limits), beyond])
+    return ScalingLaw(measured, LAWS[chosen - 1], g, a, b, missed, draws, narrow)
 
 
 def _is_better(error: float | None, than: float | None) -> bool:

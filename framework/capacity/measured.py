@@ -8,14 +8,16 @@ from dataclasses import replace
 from statistics import fmean, stdev
 
 import numpy as np
+from scipy.stats import norm, t
 
-from framework.capacity.laws import USUAL_SPREAD, ScalingLaw, fit
+from framework.capacity.laws import USUAL_SPREAD, NarrowService, ScalingLaw, fit
 from framework.capacity.nodes import MeasuredNode, Traffic
 from framework.errors import FieldError
 from framework.model.capacity import ScalingPoint
 from framework.model.measurement import Estimate
 from framework.model.node_measurement import MIX, READS, WRITES, Arm, Kind, NodeMeasurement, NodePoint
 
+ENOUGH_SWEEPS = 3  # of one size, to tell how much equal ones differ
 _STREAM = 4  # of the seed, for ratios of CPU time
 
 
@@ -33,17 +35,16 @@ def node_of(node: NodeMeasurement, arm: Arm = "default", seed: int = 0) -> Measu
             why = points[0].statement if points else f"it was not measured with the {arm} configuration"
             raise FieldError("node", f"no knee of {kind}", f"a node with at least one size at its knee ({why})")
     known = {kind: [per_request(point, node.operations) for point in points] for kind, points in swept.items()}
-    ceilings = {kind: ceiling_of(points, node.most_cores.get(arm, {})) for kind, points in known.items()}
 
     def law(kind: Kind, seed: int) -> ScalingLaw:
-        return fit(scaling_points(known[kind], modelled=node.modelled), seed, ceilings[kind][0])
+        narrow = narrow_services(known[kind], node.most_cores.get(arm, {}))
+        return fit(scaling_points(known[kind], modelled=node.modelled), seed, narrow)
 
     return MeasuredNode(
         reads=law(READS, seed),
         # Another seed: what is unknown about writes does not follow from what is unknown about reads.
         writes=law(WRITES, seed + 1) if writes else None,
-        narrow={kind: service for kind, (_, service) in ceilings.items() if service},
-        software_bytes=max((math.fsum(point.memory_bytes.values()) for point in node.points), default=0.0),
+        software_bytes=_software_bytes([point for points in swept.values() for point in points]),
         traffic={kind: _traffic(points) for kind, points in known.items()},
         services={kind: service_cpu_s(points) for kind, points in known.items()},
     )
@@ -65,8 +66,9 @@ def per_request(point: NodePoint, operations: float) -> NodePoint:
 def scaling_points(points: Sequence[NodePoint], *, modelled: bool = False) -> list[ScalingPoint]:
     """Return a point for each size that has a knee: its throughput lies between what held and what did not.
 
-    Cores that the load generator kept busy are taken off.  The spread has the distance of these rates, that of equal
-    sweeps, and, for measured ones, what two sweeps usually differ by.
+    Cores that the load generator kept busy are taken off.  The spread has the distance of these rates, which equal
+    sweeps share, and what the sweeps of a size differ by: from three on by their own standard error (Student's t, W. S.
+    Gosset, Biometrika 6(1), 1908); below, for measured ones, what two sweeps usually differ by.
     """
     sizes = sorted({point.cores for point in points})
     merged = [_merged([point for point in points if point.cores == size], modelled=modelled) for size in sizes]
@@ -74,7 +76,7 @@ def scaling_points(points: Sequence[NodePoint], *, modelled: bool = False) -> li
 
 
 def _merged(points: Sequence[NodePoint], *, modelled: bool) -> ScalingPoint | None:
-    values, variances, left = [], [], []
+    logs, distances, left = [], [], []
     for point in points:
         if point.knee_rps is None:
             continue
@@ -82,19 +84,27 @@ def _merged(points: Sequence[NodePoint], *, modelled: bool) -> ScalingPoint | No
         cores = point.cores - point.generator_cores
         middle = math.sqrt(point.knee_rps * above)
         left.append(max(1.0, cores))
-        values.append(middle / min(1.0, cores))  # less than a core was left: as if a whole one had been
-        variances.append(((above - point.knee_rps) / middle) ** 2 / 12 + (0.0 if modelled else USUAL_SPREAD**2))
-    if not values:
+        logs.append(math.log(middle / min(1.0, cores)))  # less than a core was left: as if a whole one had been
+        distances.append((above - point.knee_rps) / middle)
+    if not logs:
         return None
-    rps = math.exp(fmean(math.log(value) for value in values))
-    spread = math.sqrt(fmean(variances) / len(values))
-    if len(values) > 1:
-        spread = max(spread, stdev(math.log(value) for value in values) / math.sqrt(len(values)))
+    count, usual = len(logs), 0.0 if modelled else USUAL_SPREAD
+    own = stdev(logs) / math.sqrt(count) if count > 1 else 0.0
+    if count < ENOUGH_SWEEPS:
+        own = max(own, usual / math.sqrt(count))
+    else:  # as wide as a normal distribution's interval of 95 % would have to be
+        own *= float(t.ppf(0.975, count - 1) / norm.ppf(0.975))
+    rps = math.exp(fmean(logs))
+    spread = math.hypot(own, math.sqrt(fmean(distance**2 for distance in distances) / 12))
     return ScalingPoint(fmean(left), rps, spread * rps)
 
 
-def ceiling_of(points: Sequence[NodePoint], most_cores: Mapping[str, float]) -> tuple[float, str]:
-    """Return the most requests/s of any size, and the service that sets it; infinite and empty where none does.
+def _software_bytes(points: Sequence[NodePoint]) -> float:
+    return max((math.fsum(point.memory_bytes.values()) for point in points), default=0.0)
+
+
+def narrow_services(points: Sequence[NodePoint], most_cores: Mapping[str, float]) -> list[NarrowService]:
+    """Return the services that can use only some cores, with what a request takes of them.
 
     ``most_cores``: service -> cores that it can use at most.  CPU time is that of the largest size, which is most like
     those where it matters.
@@ -102,9 +112,7 @@ def ceiling_of(points: Sequence[NodePoint], most_cores: Mapping[str, float]) -> 
     known = [point for point in points if point.cpu_s]
     largest = max((point.cores for point in known), default=0)
     taken = service_cpu_s([point for point in known if point.cores == largest])
-    ceilings = {name: cores / taken[name] for name, cores in most_cores.items() if taken.get(name)}
-    narrow = min(ceilings, key=lambda name: ceilings[name], default="")
-    return ceilings.get(narrow, math.inf), narrow
+    return [NarrowService(name, cores, taken[name]) for name, cores in most_cores.items() if taken.get(name)]
 
 
 def service_cpu_s(points: Sequence[NodePoint]) -> dict[str, float]:
@@ -136,9 +144,8 @@ def with_cpu_ratio(law: ScalingLaw, ratio: Estimate, seed: int) -> ScalingLaw:
         ScalingPoint(point.cores, point.throughput_rps / ratio.value, point.spread / ratio.value)
         for point in law.points
     )
-    draws[3] /= ratio.value
-    ceiling = law.ceiling / ratio.value
-    return replace(law, points=points, g=law.g / ratio.value, draws=draws, ceiling=ceiling)
+    narrow = tuple(replace(service, cpu_s=service.cpu_s * ratio.value) for service in law.narrow)
+    return replace(law, points=points, g=law.g / ratio.value, draws=draws, narrow=narrow)
 
 
 def notes(node: NodeMeasurement) -> list[str]:
@@ -162,10 +169,14 @@ def notes(node: NodeMeasurement) -> list[str]:
         said.append(f"no rate was too high on {', '.join(map(str, open_ended))} cores: more may be possible there")
     failed = [point for point in node.points if point.knee_rps is None]
     said += [f"{point.arm}, {point.kind} on {point.cores} cores: {point.statement}" for point in failed]
-    memory = max((math.fsum(point.memory_bytes.values()) for point in node.points), default=0.0)
-    if memory:
-        said.append(
-            f"the software took {memory / 2**20:,.0f} MiB with the data of the measurement; each node has that beside "
-            "its records"
-        )
     return said
+
+
+def software_notes(node: MeasuredNode) -> list[str]:
+    """Return a sentence about the memory of the software, where it is known."""
+    if not node.software_bytes:
+        return []
+    return [
+        f"the software took {node.software_bytes / 2**20:,.0f} MiB with the data of the measurement; each node has "
+        "that beside its records"
+    ]

@@ -44,7 +44,7 @@ def compare_media(
 
 
 def _costs(request: Request, catalogue: Sequence[MachineType], stored: float) -> MediaCosts:
-    need = replace(request.need, stored=Interval.exactly(stored), years=0)
+    need = replace(request.need, stored=Interval.exactly(stored), years=0, current=None)
     short = replace(request, draws=min(request.draws, DRAWS), most_plans=1)
     of_disk, of_memory = (
         next(iter(plan(replace(short, need=kind), catalogue).plans), None)

@@ -22,7 +22,8 @@ from framework.model.capacity import Interval, MachineType, Need
 Q = 1.76
 GIB, GIGABIT_BYTES, MB = float(2**30), 1e9 / 8, 1e6
 DOMAINS = "failure domains"
-RESOURCES = ("cpu", "memory", "network out", "network in", "disk", "disk writes", "iops", DOMAINS)
+CORES_OF = "cores of {}"
+"""Resource of a service that can use only some cores."""
 _STREAM = 2  # of the seed, for speeds
 _BISECTIONS = 24
 _ROUNDING = 1e-9  # nodes that are a fraction of a fraction too few
@@ -45,8 +46,7 @@ class MeasuredNode:
     ``extrapolate``: whether the laws are asked beyond ``most_times`` the measured cores.
 
     ``software_bytes``: memory that the software takes on each node.  ``traffic``, ``services``: "reads" and "writes"
-    (where they were measured apart) -> bytes, and CPU seconds of each service, per request.  ``narrow``: likewise, the
-    service whose limit of cores is the law's ceiling.
+    (where they were measured apart) -> bytes, and CPU seconds of each service, per request.
     """
 
     reads: ScalingLaw
@@ -55,7 +55,6 @@ class MeasuredNode:
     most_times: float = MOST_TIMES
     extrapolate: bool = False
     software_bytes: float = 0.0
-    narrow: Mapping[str, str] = field(default_factory=dict)
     traffic: Mapping[str, Traffic] = field(default_factory=dict)
     services: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
@@ -74,8 +73,14 @@ class MeasuredNode:
         return None
 
     def extrapolates(self, machine: MachineType) -> bool:
+        """Whether a machine has more than ``most_times`` the cores that were measured."""
         cores = machine.busy_cores() or 0.0
         return any(law.extrapolates(cores, self.most_times) for law in self.laws())
+
+    def unlike(self, machine: MachineType) -> bool:
+        """Whether a machine has so many more or fewer cores than were measured that its plans are marked."""
+        cores = machine.busy_cores() or 0.0
+        return self.extrapolates(machine) or any(cores * self.most_times < law.least_cores for law in self.laws())
 
 
 def refusal(machine: MachineType, need: Need, node: MeasuredNode, currency: str) -> str:
@@ -98,6 +103,8 @@ def refusal(machine: MachineType, need: Need, node: MeasuredNode, currency: str)
         return f"not in the catalogue: {', '.join(missing)}"
     if wanted["disk"] == 0:
         return "no disk of its own, and the need puts records on disks"
+    if (machine.busy_cores() or 0.0) < 1:
+        return "less than one physical core, which no law is about"
     if node.extrapolates(machine) and not node.extrapolate:
         measured = min(law.measured_cores for law in node.laws())
         return f"{machine.busy_cores():g} cores are more than {node.most_times:g} times the {measured:g} measured"
@@ -124,19 +131,21 @@ def counted(machines: Sequence[MachineType], demand: Demand, node: MeasuredNode,
     out = np.maximum(demand.bytes_out, demand.reads * reads.sent + demand.writes * writes.sent)
     into = np.maximum(demand.bytes_in, demand.reads * reads.received + demand.writes * writes.received)
     cached = 1.0 if need.on_disk is None else need.on_disk.cached
+    cores = _cores_nodes(machines, demand, node, seed)
     nodes = {
-        "cpu": _cpu_nodes(machines, demand, node, seed) / free / survivors,
+        **{name: array / free / survivors for name, array in cores.items()},
         "memory": _quotient(demand.data * cached / need.load_factor, memory),
         "network out": out / network,
         "network in": into / network,
     }
+    # A snapshot has a node's own records, whichever others are lost; the writes of a lost node go to the others.
     on_disk, written = np.zeros(demand.cases), np.zeros(demand.cases)
     if need.snapshots is not None:
         on_disk = on_disk + need.snapshots.kept * demand.data
         written = written + demand.data / need.snapshots.every_s
     if need.on_disk is not None:
         on_disk = on_disk + demand.data
-        written = written + demand.writes * need.replicas * demand.with_keys
+        written = written + demand.writes * need.replicas * demand.with_keys / survivors
         operations = (1 - need.on_disk.hits) * demand.reads + demand.writes * need.replicas
         nodes["iops"] = operations / column([machine.iops for machine in machines]) / survivors
     if need.snapshots is not None or need.on_disk is not None:
@@ -184,27 +193,61 @@ def _quotient(wanted: Array, available: Array) -> Array:
     return result
 
 
-def _cpu_nodes(machines: Sequence[MachineType], demand: Demand, node: MeasuredNode, seed: int) -> Array:
-    """Return nodes for the CPU alone, without headroom and failures; shape (machines, cases)."""
+def _cores_nodes(machines: Sequence[MachineType], demand: Demand, node: MeasuredNode, seed: int) -> dict[str, Array]:
+    """Return nodes for the CPUs, and for each service that can use only some cores, without headroom and failures.
+
+    Each of shape (machines, cases).  A narrow service may have as many of its cores busy as a machine of so many would.
+    Of what the limit leaves for waiting, all narrow services together take at most half.
+    """
     sizes, of_size = np.unique([machine.busy_cores() or 0.0 for machine in machines], return_inverse=True)
     cores = sizes[:, None]
     read_s, write_s = (cores / _throughputs(law, cores, demand.cases) for law in node.laws())
-    busy = read_s * demand.reads + write_s * (demand.writes * demand.need.replicas)
-    # The slower kind of request has to keep the limit too; a kind that nobody asks for does not count.
-    service_s = np.maximum(read_s * (demand.reads > 0), write_s * (demand.writes > 0))
-    speeds = _speeds(machines, node, demand.cases, seed)
-    if not speeds:  # all machines of a size need the same
-        return _quotient(busy, _allowed(service_s, demand, cores))[of_size]
-    speed = np.ones((len(machines), demand.cases))
-    for row, values in speeds.items():
-        speed[row] = values
-    allowed = _allowed(service_s[of_size] / speed, demand, cores[of_size])
-    return _quotient(busy[of_size] / speed, allowed)
+    speed = np.ones((1, 1))
+    if speeds := _speeds(machines, node, demand.cases, seed):  # else all machines of a size need the same
+        speed = np.ones((len(machines), demand.cases))
+        for row, values in speeds.items():
+            speed[row] = values
+        read_s, write_s, cores = read_s[of_size], write_s[of_size], cores[of_size]
+        of_size = np.arange(len(machines))
+    disk_s = 0.0 if demand.need.on_disk is None else (1 - demand.need.on_disk.hits) * demand.need.on_disk.read_s
+    asked = _Asked(demand.reads, demand.writes * demand.need.replicas)
+    service_s = asked.slower(read_s, write_s) / speed
+    limit = np.broadcast_to(demand.latency_s - disk_s, service_s.shape)
+    narrow = {service.name: service.cores for law in node.laws() for service in law.narrow}
+    slack, nodes = limit - service_s, {}
+    of_reads, of_writes = (law.narrow_s(demand.cases) for law in node.laws())
+    nothing = np.zeros(demand.cases)
+    for name, most in narrow.items():
+        each_s = of_reads.get(name, nothing), of_writes.get(name, nothing)
+        own_s, width = asked.slower(*each_s) / speed, np.minimum(most, cores)
+        allowed = _allowed(own_s, own_s + slack / (2 * len(narrow)), width)
+        nodes[CORES_OF.format(name)] = _quotient(asked.busy(*each_s) / speed, allowed)[of_size]
+        limit = limit - mean_wait(own_s, allowed, width)
+    allowed = _allowed(service_s, limit, cores)
+    return {"cpu": _quotient(asked.busy(read_s, write_s) / speed, allowed)[of_size], **nodes}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Requests per second that all nodes have to answer, copies of writes included; of shape (cases,)."""
+
+    reads: Array
+    writes: Array
+
+    def busy(self, read_s: Array, write_s: Array) -> Array:
+        """Return the cores that are busy in the mean, from CPU seconds per request."""
+        result: Array = read_s * self.reads + write_s * self.writes
+        return result
+
+    def slower(self, read_s: Array, write_s: Array) -> Array:
+        """Return the seconds of the slower kind, which has to keep the limit too; one that nobody asks for does not."""
+        result: Array = np.maximum(read_s * (self.reads > 0), write_s * (self.writes > 0))
+        return result
 
 
 def _throughputs(law: ScalingLaw, cores: Array, cases: int) -> Array:
-    """Return requests/s of shape (sizes, cases): by the chosen law first, then by the law's draws."""
-    return np.concatenate([law.rps(cores), law.rps_of_draws(cores, cases - 1)], axis=1)
+    """Return requests/s of shape (sizes, cases) as if no service were narrow: by the chosen law, then by its draws."""
+    return np.concatenate([law.rps(cores, limited=False), law.rps_of_draws(cores, cases - 1, limited=False)], axis=1)
 
 
 def _speeds(machines: Sequence[MachineType], node: MeasuredNode, cases: int, seed: int) -> dict[int, Array]:
@@ -214,12 +257,12 @@ def _speeds(machines: Sequence[MachineType], node: MeasuredNode, cases: int, see
     return {row: drawn(speed, ranks) for row, speed in stated.items()}
 
 
-def _allowed(service_s: Array, demand: Demand, cores: Array) -> Array:
-    """Return the busy cores of a node with which staffing and the limit of the mean time are kept; 0: none are."""
-    disk_s = 0.0 if demand.need.on_disk is None else (1 - demand.need.on_disk.hits) * demand.need.on_disk.read_s
-    limit = np.broadcast_to(demand.latency_s - disk_s, service_s.shape)
-    shape = service_s.shape
-    cores = np.broadcast_to(cores, shape)
+def _allowed(service_s: Array, limit: Array, cores: Array) -> Array:
+    """Return the busy cores with which staffing and a limit of the mean time are kept; 0: none are.
+
+    The shape is that of all arguments together.
+    """
+    service_s, limit, cores = np.broadcast_arrays(service_s, limit, cores)
     allowed = most_busy(cores)
     late = service_s + mean_wait(service_s, allowed, cores) > limit
     if not late.any():

@@ -20,8 +20,6 @@ from framework.capacity.services import service_shares
 from framework.errors import FieldError
 from framework.model.capacity import HOURS_PER_YEAR, Interval, MachineType
 
-SHORTLIST = 20  # types, for questions that are asked again and again
-
 
 def plan(request: Request, catalogue: Sequence[MachineType], known: Sequence[MachineType] = ()) -> Plans:
     """Return plans for a need over a catalogue.  Raises FieldError for a request that is not possible.
@@ -43,12 +41,11 @@ def plan(request: Request, catalogue: Sequence[MachineType], known: Sequence[Mac
     for row in np.flatnonzero(~enough):
         refused.append(Refused(usable[row], _excuse(counts, int(row), request)))
     ranked = sorted(np.flatnonzero(enough).tolist(), key=lambda row: (counts.costs[row], usable[row].name, row))
-    short = [usable[row] for row in ranked[:SHORTLIST]]
-    years, by_year = years_of(request, short, wanted)
+    # Questions are asked about all types: those that are dear today, or too many, may be the cheapest then.
+    asked = [usable[row] for row in (*ranked, *np.flatnonzero(~enough).tolist())]
     shown = ranked[: request.most_plans]
-    plans = [
-        _plan(request, counts, row, wanted, years[rank] if rank < len(years) else ()) for rank, row in enumerate(shown)
-    ]
+    years, by_year = years_of(request, asked, wanted, len(shown))
+    plans = [_plan(request, counts, row, wanted, years[rank]) for rank, row in enumerate(shown)]
     cheapest = plans[0] if plans else None
     return Plans(
         need,
@@ -56,9 +53,9 @@ def plan(request: Request, catalogue: Sequence[MachineType], known: Sequence[Mac
         tuple(plans),
         len(ranked),
         tuple(refused),
-        sensitivity=sensitivities(request, short, wanted, cheapest.cost_per_hour) if cheapest else (),
+        sensitivity=sensitivities(request, asked, wanted, cheapest.cost_per_hour) if cheapest else (),
         by_year=by_year,
-        availability=availability_costs(request, short, wanted) if cheapest else (),
+        availability=availability_costs(request, asked, wanted) if cheapest else (),
         current=current_state(request, known or catalogue, currency, wanted, cheapest),
     )
 
@@ -87,7 +84,7 @@ def _excuse(counts: Counted, row: int, request: Request) -> str:
         return {
             "cpu": "a request takes longer than the limit on its cores, even when it never waits",
             "memory": f"{software}the connections of all clients fill its memory",
-        }[binding]
+        }.get(binding, f"{binding}: a request takes longer than the limit, however few wait for them")
     return f"{binding} would take {counts.nodes[row]:.0f} nodes, more than the {request.most_nodes} allowed"
 
 
@@ -108,8 +105,8 @@ def _plan(request: Request, counts: Counted, row: int, wanted: Demand, years: tu
         cost_per_year=cost * HOURS_PER_YEAR,
         cost_range=needed.times(price),
         cost_per_million_requests=cost / millions,
-        extrapolated=request.node.extrapolates(machine),
+        extrapolated=request.node.unlike(machine),
         speed=request.node.speed(machine),
         years=years,
-        services=service_shares(request.node, machine, wanted, alone["cpu"]),
+        services=service_shares(request.node, machine, wanted, alone),
     )

@@ -34,14 +34,14 @@ MOST_COPIES = 3
 
 
 def years_of(
-    request: Request, machines: Sequence[MachineType], wanted: Demand
+    request: Request, machines: Sequence[MachineType], wanted: Demand, shown: int
 ) -> tuple[list[tuple[PlanOfYear, ...]], tuple[CheapestOfYear, ...]]:
-    """Return the years of each machine type's plan, the first being year 0, and the cheapest plan of each year."""
-    rows: list[list[PlanOfYear]] = [[] for _ in machines]
+    """Return the years of the plans of the first ``shown`` types, from year 0, and the cheapest plan of each year."""
+    rows: list[list[PlanOfYear]] = [[] for _ in range(shown)]
     cheapest: list[CheapestOfYear] = []
     for year in range(request.need.years + 1 if machines and request.need.years else 0):
         counts = count(request, machines, wanted.after(year))
-        for row, (nodes, cost) in enumerate(zip(counts.nodes.tolist(), counts.costs.tolist(), strict=True)):
+        for row, nodes, cost in zip(range(shown), counts.nodes.tolist(), counts.costs.tolist(), strict=False):
             possible = math.isfinite(nodes)
             entry = PlanOfYear(year, int(nodes) if possible else None, cost * HOURS_PER_YEAR if possible else None)
             rows[row].append(entry)
@@ -134,6 +134,7 @@ def _counted_state(request: Request, state: CurrentState, wanted: Demand) -> Cur
         binding=max(alone, key=lambda name: alone[name]),
         last_year=last_year,
         reason="" if possible else "no number of them is enough",
+        extrapolated=request.node.unlike(state.machine),
     )
 
 
@@ -165,11 +166,14 @@ def tuning_gain(
 
     What is unknown about the need is the same in both; what is unknown about the two nodes is not.
     """
-    costs = []
+    of_cases = []
     for request, plan in zip(requests, plans, strict=True):
         nodes = count(request, [plan.machine], wanted).of_cases(0, request.need)[1:]
-        costs.append(nodes * (plan.machine.price_per_hour or math.nan))
-    saved = costs[0] - costs[1]
+        of_cases.append(nodes * (plan.machine.price_per_hour or math.nan))
+    costs = np.array(of_cases)
+    # Where only one of them has no answer, the saving has no end.
+    answered = np.isfinite(costs).any(axis=0)
+    saved = costs[0, answered] - costs[1, answered]
     default, tuned = plans
     saving = default.cost_per_hour - tuned.cost_per_hour
     low, high = (float(value) for value in np.quantile(saved, [LOW, HIGH], method="inverted_cdf"))
@@ -184,6 +188,7 @@ def tuning_gain(
         shown=interval.low > 0,
         measured=ratio is None,
         cpu_ratio=None if ratio is None else Interval(ratio.low, ratio.value, ratio.high),
+        unanswered=1 - float(np.mean(answered)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from framework.model.documents import conform, decode, encode
 
 MOST = 1_000  # plans that are kept, the newest
 ANSWER, SUMMARY, PAGE = "plan.json", "summary.json", "plan.html"
+_ID = re.compile(r"\d{8}-\d{6}(-\d+)?", re.ASCII)
 
 
 class PlanRecords:
@@ -38,14 +40,15 @@ class PlanRecords:
             (directory / ANSWER).write_text(json.dumps({"kind": "plan", "version": 1, **encode(answer)}) + "\n")
             (directory / SUMMARY).write_text(json.dumps(summary_of(directory.name, answer)) + "\n")
             for forgotten in self.ids()[MOST:]:
-                shutil.rmtree(self._root / forgotten)
+                shutil.rmtree(self._root / forgotten, ignore_errors=True)  # another process may forget it too
         except OSError as error:
             raise StoreError(f"the plan cannot be kept in {self._root}: {error.strerror or error}") from error
         return directory.name
 
     def ids(self) -> Sequence[str]:
         """Return the ids of the plans, the newest first."""
-        return sorted((path.parent.name for path in self._root.glob(f"*/{ANSWER}")), key=_by_time, reverse=True)
+        names = (path.parent.name for path in self._root.glob(f"*/{ANSWER}"))
+        return sorted((name for name in names if _ID.fullmatch(name)), key=_by_time, reverse=True)
 
     def summaries(self, most: int) -> list[dict[str, Any]]:
         """Return the newest plans in short; without those that cannot be read."""

@@ -20,7 +20,14 @@ from framework.capacity.answers import (
     TuningGain,
 )
 from framework.cli import terminal
-from framework.report.plan_words import ceiling_in_words, plan_name, range_in_words, refusals, state_in_words
+from framework.report.plan_words import (
+    ceiling_in_words,
+    gain_in_words,
+    plan_name,
+    range_in_words,
+    refusals,
+    state_in_words,
+)
 
 MOST_REASONS = 8
 MOST_SERVICES = 8
@@ -136,7 +143,7 @@ def _show_gain(output: Console, gain: TuningGain, currency: str) -> None:
             f"tuning (study {gain.study}): {gain.tuned.nodes} x {plan_name(gain.tuned)} for "
             f"{gain.tuned.cost_per_hour:,.2f} in place of {gain.default.nodes} x {plan_name(gain.default)} for "
             f"{gain.default.cost_per_hour:,.2f} {currency}/hour: {saving.likely:,.2f} saved "
-            f"({saving.low:,.2f} to {saving.high:,.2f} in 90 % of the cases), {gain.saving_per_year:,.0f} "
+            f"({gain_in_words(gain, currency)}), {gain.saving_per_year:,.0f} "
             f"{currency}/year" + ("" if gain.shown else "; no saving shown")
         ),
         soft_wrap=True,

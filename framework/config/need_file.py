@@ -122,8 +122,8 @@ class NeedFile(Strict):
     def _whole(self) -> NeedFile:
         if self.reads is None and self.writes is None:
             raise refuse("reads, writes or both")
-        if self.connection is not None and self.clients is None:
-            raise refuse("the key 'clients' where there is 'connection'")
+        if (self.connection is None) != (self.clients is None):
+            raise refuse("both of the keys 'clients' and 'connection', or neither")
         if self.record.interval().high > self.stored.interval().low:
             raise refuse("a record that is no larger than all that is stored")
         if self.disk is not None and self.reads is None:

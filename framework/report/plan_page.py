@@ -10,7 +10,14 @@ from framework.capacity.answers import Law, PlanAnswer
 from framework.report import plan_plots
 from framework.report.figure import labelled
 from framework.report.page import ENVIRONMENT
-from framework.report.plan_words import ceiling_in_words, plan_name, range_in_words, refusals, state_in_words
+from framework.report.plan_words import (
+    ceiling_in_words,
+    gain_in_words,
+    plan_name,
+    range_in_words,
+    refusals,
+    state_in_words,
+)
 
 
 def plan_page(answer: PlanAnswer) -> str:
@@ -32,6 +39,7 @@ def plan_contents(answer: PlanAnswer) -> dict[str, Any]:
         "prices": sorted({(plan.machine.priced_on, plan.machine.source) for plan in plans.plans}),
         "plan_name": plan_name,
         "range_in_words": range_in_words,
+        "gain_in_words": gain_in_words,
         "ceilings": [ceiling_in_words(kind, law) for kind, law in laws_of(answer).items() if law.ceiling is not None],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from framework.capacity.answers import CurrentState, Law, Plan, Plans
+from framework.capacity.answers import CurrentState, Law, Plan, Plans, TuningGain
 from framework.model.capacity import Interval
 
 
@@ -17,7 +17,16 @@ def plan_name(plan: Plan) -> str:
 
 def range_in_words(costs: Interval) -> str:
     """Return the ends of an interval of costs; a law that may break down has none above."""
-    return f"{costs.low:,.2f} to " + (f"{costs.high:,.2f}" if math.isfinite(costs.high) else "no end")
+    low, high = (f"{end:,.2f}" if math.isfinite(end) else "no end" for end in (costs.low, costs.high))
+    return f"{low} to {high}"
+
+
+def gain_in_words(gain: TuningGain, currency: str) -> str:
+    """Return how sure the money is that tuning saves."""
+    said = f"{range_in_words(gain.saving_per_hour)} {currency} per hour in 90 % of the cases"
+    if gain.unanswered:
+        said += f", without the {gain.unanswered:.1%} in which no number of machines is enough with either"
+    return said
 
 
 def ceiling_in_words(kind: str, law: Law) -> str:
@@ -35,9 +44,11 @@ def refusals(plans: Plans) -> Counter[str]:
 
 def state_in_words(state: CurrentState, currency: str) -> list[str]:
     """Return sentences about the machines that run now."""
-    name = f"{state.current.nodes} x {state.machine.name}"
+    name = f"{state.current.nodes} x {state.machine.name}" + (" (extrapolated)" if state.extrapolated else "")
     said = [f"now: {name}: {state.cost_per_hour:,.2f} {currency}/hour, {state.cost_per_year:,.0f} {currency}/year"]
-    if state.reason:
+    if state.binding and state.needed is None:  # they were counted
+        said.append(f"they are not enough: {state.reason}, for {state.binding}")
+    elif state.reason:
         said.append(f"it cannot be said whether they are enough: {state.reason}")
     elif state.enough:
         until = "" if not state.last_year else f", up to year {state.last_year} of growth"

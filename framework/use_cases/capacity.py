@@ -14,7 +14,7 @@ from framework.capacity.answers import Law, PlanAnswer, Plans, TuningGain
 from framework.capacity.counting import CONFIDENCE, DRAWS, Request
 from framework.capacity.demand import demand
 from framework.capacity.laws import MOST_TIMES, ScalingLaw, fit
-from framework.capacity.measured import node_of, notes, with_cpu_ratio
+from framework.capacity.measured import node_of, notes, software_notes, with_cpu_ratio
 from framework.capacity.media import compare_media
 from framework.capacity.nodes import MeasuredNode
 from framework.capacity.plan import plan
@@ -23,7 +23,7 @@ from framework.capacity.records import PlanRecords
 from framework.config.machine_catalogue import load_catalogue, shipped
 from framework.config.need_file import load_need
 from framework.config.writing import write_text
-from framework.errors import FieldError, FieldName, InputError, UnknownName
+from framework.errors import FieldError, UnknownName
 from framework.model.capacity import Interval, MachineType, Need, ScalingPoint
 from framework.model.measurement import Estimate
 from framework.model.node_measurement import READS, WRITES, NodeMeasurement
@@ -102,6 +102,8 @@ def plan_machines(request: PlanRequest) -> PlanAnswer:
         request.most_plans,
     )  # fmt: skip
     plans = plan(asked, machines, known)
+    # What runs now is compared once, and may be in a region that is not planned in.
+    asked = replace(asked, need=replace(need, current=None))
     gain = None if tuned is None else _gain(request, asked, default, plans, machines)
     measured = request.node
     return PlanAnswer(
@@ -113,7 +115,7 @@ def plan_machines(request: PlanRequest) -> PlanAnswer:
         application="" if measured is None else measured.application,
         modelled=measured is not None and measured.modelled,
         arm="default" if tuned is None else "tuned",
-        notes=() if measured is None else tuple(notes(measured)),
+        notes=() if measured is None else (*notes(measured), *software_notes(asked.node)),
         confidence=request.confidence,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -126,15 +128,17 @@ def law_of(node: MeasuredNode, law: ScalingLaw, kind: str) -> Law:
     ceiling = law.ceiling if math.isfinite(law.ceiling) else None
     return Law(
         law.name, law.g, law.a, law.b, dict(law.missed), law.points, law.predict(law.measured_cores), curve,
-        ceiling, node.narrow.get(kind, ""),
+        ceiling, law.narrow[0].name if law.narrow else "",
     )  # fmt: skip
 
 
 def _nodes(request: PlanRequest) -> tuple[MeasuredNode, MeasuredNode | None]:
     """Return the node with the default configuration, and with the tuned one where there is one.  Raises InputError."""
     if (request.node is None) == (not request.reads):
-        raise InputError("found both points and sweeps of a node, or neither; allowed: one of ", FieldName("node"),
-                         ", ", FieldName("node_from"), ", ", FieldName("measure"))  # fmt: skip
+        given = "neither points nor a measured node" if request.node is None else "points beside a measured node"
+        raise FieldError("reads", given, "points of one node, or an application whose node was measured")
+    if request.node is not None and request.writes:
+        raise FieldError("writes", "points beside a measured node", "points beside those of reads")
     if request.node is not None:
         default = _asked(request, node_of(request.node, seed=request.seed))
         if request.study and request.node.study == request.study:
@@ -161,7 +165,8 @@ def _gain(
 ) -> TuningGain | None:
     """Return the gain of tuning, where there is a plan with each configuration."""
     untuned = replace(asked, node=default)
-    before = plan(replace(untuned, most_plans=1), machines).plans
+    today = replace(untuned, need=replace(untuned.need, years=0), most_plans=1)
+    before = plan(today, machines).plans
     if not before or not plans.plans:
         return None
     wanted = demand(asked.need, asked.draws, asked.seed)

@@ -28,37 +28,41 @@ def test_a_law_without_noise_is_told(name: str, a: float, b: float) -> None:
     assert law.predict(64).rps.likely == pytest.approx(float(throughput(64, 1000, a, b)))
 
 
-def system(seed: int, random: np.random.Generator) -> tuple[float, float]:
-    """A system of one of three kinds, drawn: contention and coherence."""
-    kind = LAWS[seed % 3]
-    a = 0.0 if kind == "linear" else float(np.exp(random.uniform(np.log(1e-3), np.log(0.3))))
-    b = float(np.exp(random.uniform(np.log(1e-6), np.log(3e-3)))) if kind == "usl" else 0.0
-    return a, b
+KINDS = ("linear", "amdahl", "usl", "usl with little coherence")
+SEEN = 1e-4  # coherence that costs 29 % on 64 cores without contention
 
 
-def test_intervals_cover_four_times_the_measured_size() -> None:
-    """Of 240 systems of three kinds at least 90 % are inside (95 % is meant): 1 and 3 % of noise, stated or not."""
-    random = np.random.default_rng(20)
-    covered = []
-    for seed in range(240):
-        a, b = system(seed, random)
-        law = fit(points(a, b, noise=0.01 if seed % 2 else 0.03, seed=seed, stated=seed % 4 > 1), seed)
-        interval = law.predict(64).rps
-        covered.append(interval.low <= throughput(64, 1000, a, b) <= interval.high)
+def systems(kind: str, count: int, seed: int) -> list[tuple[float, float]]:
+    """Draw contention and coherence of systems of one kind."""
+    random = np.random.default_rng([seed, KINDS.index(kind)])
+    contention = np.exp(random.uniform(np.log(1e-3), np.log(0.3), count)) * (kind != "linear")
+    low, high = (SEEN, 3e-3) if kind == "usl" else (1e-6, SEEN)
+    coherence = np.exp(random.uniform(np.log(low), np.log(high), count)) * kind.startswith("usl")
+    return list(zip(contention.tolist(), coherence.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.01, 0.03])
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_cover_four_times_the_measured_size_of_each_kind(kind: str, noise: float) -> None:
+    """Of 80 systems of each kind at least 90 % are inside; of the tenth that a plan risks, twice as many at most."""
+    covered, too_few = [], []
+    for seed, (a, b) in enumerate(systems(kind, 80, 20)):
+        law = fit(points(a, b, noise=noise, seed=seed, stated=seed % 4 > 0 or noise < 0.01), seed)
+        interval, truth = law.predict(64).rps, float(throughput(64, 1000, a, b))
+        covered.append(interval.low <= truth <= interval.high)
+        too_few.append(truth < np.quantile(law.rps_of_draws(64.0), 0.1))
     assert np.mean(covered) >= 0.9
+    assert np.mean(too_few) <= 0.2
 
 
-@pytest.mark.parametrize(("noise", "width"), [(0.0005, 0.2), (0.002, 0.3), (0.01, 0.6)])
+@pytest.mark.parametrize(("noise", "width"), [(0.0005, 0.2), (0.002, 0.3), (0.01, 0.7)])
 def test_how_wide_intervals_are_at_four_times_the_measured_size(noise: float, width: float) -> None:
-    """Nine of ten are no wider than 30 % where each of eight sizes is known to 0.2 %; they cover at each noise."""
-    random = np.random.default_rng(30)
-    covered, widths = [], []
-    for seed in range(120):
-        a, b = system(seed, random)
-        interval = fit(points(a, b, noise=noise, seed=seed, stated=True), seed).predict(64).rps
-        covered.append(interval.low <= throughput(64, 1000, a, b) <= interval.high)
-        widths.append((interval.high - interval.low) / interval.likely)
-    assert np.mean(covered) >= 0.9
+    """Nine of ten are no wider than 30 % where each of eight sizes is known to 0.2 %."""
+    widths = []
+    for kind in KINDS[:3]:
+        for seed, (a, b) in enumerate(systems(kind, 120, 30)):
+            interval = fit(points(a, b, noise=noise, seed=seed, stated=True), seed).predict(64).rps
+            widths.append((interval.high - interval.low) / interval.likely)
     assert np.quantile(widths, 0.9) <= width
 
 

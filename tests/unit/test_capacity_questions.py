@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from framework.capacity.questions import tuning_gain
 from framework.errors import FieldError
 from framework.model import Estimate
 from framework.model.capacity import Current, Interval, MachineType, ScalingPoint
-from framework.report.plan_words import state_in_words
+from framework.report.plan_words import gain_in_words, state_in_words
 from tests.unit.test_capacity_plan import CATALOGUE, EXACTLY, NEED, NODE, costs, machine, needs
 from tests.unit.test_capacity_plan import planned as planned_with
 
@@ -99,6 +100,22 @@ def test_machines_of_which_too_little_is_known_have_no_answer() -> None:
     assert "it cannot be said whether they are enough" in " ".join(state_in_words(state, "EUR"))
 
 
+def test_what_runs_now_is_marked_where_it_is_unlike_what_was_measured() -> None:
+    huge = planned({"current": Current("huge", 3)}, [*CATALOGUE, machine("huge", cores=128.0)]).current
+    assert huge is not None
+    assert huge.extrapolated
+    assert "now: 3 x huge (extrapolated)" in state_in_words(huge, "EUR")[0]
+    assert "(extrapolated)" not in state_in_words(current("middle", 3), "EUR")[0]
+
+
+def test_machines_of_which_no_number_is_enough_are_said_to_be_too_few() -> None:
+    full = planned({"clients": EXACTLY(1e6), "connection": EXACTLY(1e6), "current": Current("middle", 3)},
+                   [*CATALOGUE, machine("vast", ram_gib=2_000.0)]).current  # fmt: skip
+    assert full is not None
+    assert (full.needed, full.enough, full.covered) == (None, False, 0.0)
+    assert "they are not enough: no number of them is enough, for memory" in state_in_words(full, "EUR")
+
+
 def test_more_copies_and_domains_are_told_and_never_cheaper_than_fewer() -> None:
     rows = {(row.replicas, row.failure_domains): row.cost_per_hour or math.inf for row in planned({}).availability}
     assert set(rows) == {(1, 1), (2, 1), (2, 2), (3, 1), (3, 3)}
@@ -114,6 +131,36 @@ def test_the_cheapest_type_of_each_year_is_never_dearer_than_the_one_of_today() 
     for year, best in zip(kept, answer.by_year, strict=True):
         assert year.cost_per_year is None or (best.cost_per_year or math.inf) <= year.cost_per_year
     assert answer.plans[0].cost_of_years == pytest.approx(sum(year.cost_per_year or 0 for year in kept))
+
+
+def test_questions_are_asked_about_all_types_however_dear_they_are_today() -> None:
+    """25 small types are the cheapest today; one large machine is, alone, for much more of it."""
+    small = [
+        machine(f"small-{number}", 0.01 + number * 1e-4, cores=2.0, ram_gib=8.0, network_gbps=5.0)
+        for number in range(25)
+    ]
+    catalogue = [*small, machine("large", 1.0, cores=64.0, ram_gib=512.0, network_gbps=100.0)]
+    need = replace(NEED, reads=EXACTLY(1e5), writes=EXACTLY(0.0), stored=EXACTLY(5e9), growth=EXACTLY(4.0), years=6)
+
+    def asked(**changes: Any) -> Plans:
+        return plan(Request(replace(need, **changes), NODE, 100, most_nodes=40), catalogue)
+
+    today = asked()
+    assert [entry.machine.name for entry in today.plans] == [f"small-{number}" for number in range(10)]
+    for year, best in enumerate(today.by_year):
+        grown = {name: getattr(need, name).times(4.0**year) for name in ("reads", "stored")}
+        direct = asked(**grown, years=0).plans
+        assert best.machine == (direct[0].machine.name if direct else "")
+        assert best.nodes == (direct[0].nodes if direct else None)
+    assert {best.machine for best in today.by_year} >= {"small-0", "large"}
+    for reads in (1e5, 1e6):
+        answer = asked(reads=EXACTLY(reads))
+        for row in answer.availability:
+            copies = {"replicas": row.replicas, "failure_domains": row.failure_domains}
+            first = asked(reads=EXACTLY(reads), **copies).plans[0]
+            assert (row.machine, row.cost_per_hour) == (first.machine.name, first.cost_per_hour)
+        more = next(row for row in answer.sensitivity if row.amount == "reads")
+        assert more.machine == asked(reads=EXACTLY(1.2 * reads)).plans[0].machine.name
 
 
 @settings(max_examples=15, deadline=None)
@@ -162,17 +209,17 @@ def test_the_software_and_its_headers_count() -> None:
     assert quiet.by_resource == lean.by_resource, "at least the records themselves"
 
 
-def gain_of(ratio: Estimate, **changes: Any) -> Any:
+def gain_of(ratio: Estimate, catalogue: Sequence[MachineType] = CATALOGUE, **changes: Any) -> Any:
     node = replace(NODE, reads=with_cpu_ratio(NODE.reads, ratio, 1), writes=None)
     default = replace(NODE, writes=None)
     requests = tuple(Request(replace(NEED, **changes), kind, 300, most_nodes=10**9) for kind in (default, node))
-    plans = tuple(plan(request, CATALOGUE).plans[0] for request in requests)
+    plans = tuple(plan(request, catalogue).plans[0] for request in requests)
     wanted = demand(requests[0].need, 300, 0)
     return tuning_gain("s1", (requests[0], requests[1]), (plans[0], plans[1]), wanted, ratio=ratio)
 
 
 def test_the_gain_of_tuning_in_money() -> None:
-    busy = {"reads": EXACTLY(1e7), "stored": EXACTLY(1e9), "record": EXACTLY(16.0)}  # the CPU binds
+    busy: dict[str, Any] = {"reads": EXACTLY(1e7), "stored": EXACTLY(1e9), "record": EXACTLY(16.0)}  # the CPU binds
     gain = gain_of(Estimate(0.5, 0.48, 0.52, 10), **busy)
     assert gain.saving == pytest.approx(0.5, abs=0.12)
     assert gain.shown
@@ -184,6 +231,26 @@ def test_the_gain_of_tuning_in_money() -> None:
     idle = gain_of(Estimate(0.5, 0.48, 0.52, 10))
     assert idle.saving_per_hour.likely == 0, "memory binds, whichever the configuration"
     assert not idle.shown
+
+
+def test_cases_without_an_answer_are_no_saving() -> None:
+    """Where the clients fill the memory with both configurations nothing is compared; with one, the gain has no end."""
+    crowded: dict[str, Any] = {"clients": Interval(1e3, 1e4, 8.7e6), "connection": EXACTLY(32_768.0)}
+    gain = gain_of(Estimate(0.5, 0.48, 0.52, 10), [machine()], **crowded)
+    assert 0.02 < gain.unanswered < 0.1
+    saving = gain.saving_per_hour
+    assert saving.low <= saving.likely <= saving.high
+    assert f"without the {gain.unanswered:.1%} in which" in gain_in_words(gain, "EUR")
+    assert "without" not in gain_in_words(gain_of(Estimate(0.5, 0.48, 0.52, 10)), "EUR")
+    # The default's software leaves less memory for the clients, so that it alone has no answer in 7 % of the cases.
+    fat, fewer = replace(NODE, software_bytes=41 * 2**30), {**crowded, "clients": Interval(1e3, 1e4, 7.44e6)}
+    requests = tuple(Request(replace(NEED, **fewer), kind, 300, most_nodes=10**9) for kind in (fat, NODE))
+    plans = tuple(plan(request, [machine()]).plans[0] for request in requests)
+    wanted = demand(requests[0].need, 300, 0)
+    endless = tuning_gain("s1", (requests[0], requests[1]), (plans[0], plans[1]), wanted, ratio=None)
+    assert endless.saving_per_hour.high == math.inf
+    assert math.isfinite(endless.saving_per_hour.low)
+    assert "to no end EUR per hour" in gain_in_words(endless, "EUR")
 
 
 def test_an_unbounded_ratio_is_a_wide_law() -> None:

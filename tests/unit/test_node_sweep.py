@@ -14,7 +14,7 @@ import pytest
 from framework.bench import Colocation
 from framework.bootstrap.adapters import Opened
 from framework.capacity.law_draws import throughput
-from framework.capacity.measured import ceiling_of, node_of, notes, scaling_points
+from framework.capacity.measured import node_of, notes, scaling_points
 from framework.config.node_file import load_node
 from framework.errors import FieldError, FileError, InputError, Interrupted, UnknownName
 from framework.model import TuneRequest
@@ -242,26 +242,6 @@ def test_sizes_leave_a_core_for_the_generator_where_there_are_enough() -> None:
     assert sizes_of(node_with(16), quick=False) == (1, 2, 3, 4, 6, 8, 12, 15)
     assert sizes_of(node_with(16), quick=True) == (1, 2, 4, 8, 15)
     assert sizes_of(node_with(2, "twin"), quick=True) == (1, 2, 4, 8, 16)
-
-
-def test_a_service_that_uses_few_cores_is_a_ceiling() -> None:
-    points = [
-        NodePoint("default", "requests", n, 0, 100.0 * n, 101.0 * n, cpu_s={"web": 0.008, "redis": 0.002})
-        for n in (1, 2, 4)
-    ]
-    most, narrow = ceiling_of(points, {"redis": 1.0, "idle": 1.0})
-    assert most == pytest.approx(500)
-    assert narrow == "redis"
-    node = node_with(8, points=tuple(points), most_cores={"default": {"redis": 1.0}})
-    law = node_of(node).reads
-    assert node_of(node).narrow == {"reads": "redis"}
-    assert float(law.rps(4)) == pytest.approx(401, rel=0.01)
-    assert float(law.rps(16)) == pytest.approx(500)
-    wide = law.predict(16).rps
-    assert 430 < wide.low < 500 < wide.high < 570
-    reached = node_with(8, points=(*points, replace(points[-1], cores=8, knee_rps=495.0, above_rps=500.0)),
-                        most_cores={"default": {"redis": 1.0}})  # fmt: skip
-    assert node_of(reached).reads.name == "linear", "a point at the ceiling tells nothing of the law below it"
 
 
 BAD: Mapping[str, tuple[str, str, str]] = {
