@@ -24,6 +24,7 @@ from framework.study.node_sweep import NodeCase, NodePlace, Probe, bench_probe, 
 from framework.study.node_twin import on_cores, twin_probe, with_requests
 from framework.study.planning import QUICK_LIMITS
 from framework.study.runner import StudyRunner
+from framework.study.sweep import rate_digits
 from framework.use_cases.studies import Studies
 from optimizer.space import Configuration, SearchSpace, Value
 
@@ -63,6 +64,7 @@ class _Sweeps:
         return measured_node(
             self.node, self.wanted, probe_of, start_rps=self.start_rps, maximum_rps=self.request.maximum_rps,
             keep=lambda node: write_node(node, self.path), begin=lambda case: self.watch(ProfileStepStarted(str(case))),
+            digits=rate_digits(self.application),
         )  # fmt: skip
 
 
@@ -255,15 +257,20 @@ def most_cores(
 ) -> dict[str, float]:
     """Return service -> cores that it can use on a machine with UNLIMITED of them, for which ``types`` are resolved.
 
-    Known from parameters with the role "cores"; without the services that can use all.
+    Known from the service types' ``most_cores``; without the services that can use all, or of which that is not known.
     """
     limits: dict[str, float] = {}
     for service in application.services:
-        for parameter in parameters_of(*fitted(application, types, service)):
-            fixed = service.fixed.get(parameter.name, parameter.default)
-            value = configuration.get(f"{service.name}.{parameter.name}", fixed)
-            if parameter.role == "cores" and isinstance(value, int | float) and 1 <= value < UNLIMITED:
-                limits[service.name] = float(value) * _replicas(application, service.name)
+        kind = types.get(service.type)
+        most: Value | str | None = None if kind is None else kind.most_cores
+        if isinstance(most, str):
+            named = {parameter.name: parameter for parameter in parameters_of(*fitted(application, types, service))}
+            if most not in named:  # left to the server, or given in another way
+                continue
+            fixed = service.fixed.get(most, named[most].default)
+            most = configuration.get(f"{service.name}.{most}", fixed)
+        if isinstance(most, int | float) and 1 <= most < UNLIMITED:
+            limits[service.name] = float(most) * _replicas(application, service.name)
     return limits
 
 
