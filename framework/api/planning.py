@@ -72,6 +72,11 @@ def request_of(body: NewPlan, home: Path) -> PlanRequest:
     for name in body.catalogues:
         if name not in known:
             raise UnknownName("catalogue", name, known, field="catalogues")
+    if bool(body.reads) == (body.application is not None):
+        found = "both" if body.reads else "neither"
+        raise FieldError("reads", found, "the reads of one node, or the application of one that was measured here")
+    if body.writes and not body.reads:
+        raise FieldError("writes", len(body.writes), "writes beside reads; those of an application are measured")
     return PlanRequest(
         need=need_of(body.need),
         catalogues=[known[name] for name in body.catalogues],

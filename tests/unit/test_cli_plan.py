@@ -86,6 +86,10 @@ def test_no_plan_is_said_and_exits_with_1() -> None:
         (["--confidence", "2"], "confidence: found 2.0"),
         (["--currency", "USD"], "currency: found 'USD'; allowed: EUR"),
         (["--most-times", "0.5"], "most_times: found 0.5"),
+        (["--most-times", "inf"], "most_times: found inf; allowed: 1 to 1,000"),
+        (["--most-times", "nan"], "most_times: found nan"),
+        (["--seed", "-1"], "seed: found -1"),
+        (["--draws", "1000000"], "draws: found 1000000; allowed: 1 to 20,000"),
         (["--media"], "disk: found 'nothing'"),
     ],
 )

@@ -186,6 +186,8 @@ def test_what_cannot_be_swept_is_refused(made: Made, tmp_path: Path) -> None:
         ({"runs": 0}, "runs: found 0; allowed: at least 1"),
         ({"factor": 1.0}, "factor: found 1.0"),
         ({"window_s": 0.5}, "window_s: found 0.5"),
+        ({"start_rps": 0.0}, "start_rps: found 0"),
+        ({"operations": float("inf")}, "operations: found inf"),
     ):
         with pytest.raises(FieldError, match=says):
             tailor.nodes.measure(replace(REQUEST, **changes), quiet, tmp_path / "new.json")
