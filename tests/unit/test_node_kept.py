@@ -53,9 +53,7 @@ def test_a_tuned_configuration_is_not_swept_on_unless_it_is_asked_for() -> None:
     assert kept.asked(kept) == kept
 
 
-@pytest.mark.parametrize(
-    ("again", "how"), [(True, "command without --again goes on"), (False, "command goes on")]
-)
+@pytest.mark.parametrize(("again", "how"), [(True, "command without --again goes on"), (False, "command goes on")])
 def test_how_a_stopped_measurement_goes_on_is_said(made: Made, again: bool, how: str) -> None:
     tailor, machine = made()
 
