@@ -73,8 +73,8 @@ def request_of(body: NewPlan, home: Path) -> PlanRequest:
         if name not in known:
             raise UnknownName("catalogue", name, known, field="catalogues")
     if bool(body.reads) == (body.application is not None):
-        found = "both" if body.reads else "neither"
-        raise FieldError("reads", found, "the reads of one node, or the application of one that was measured here")
+        given = "both" if body.reads else "neither"
+        raise FieldError("reads", given, "the reads of one node, or the application of one that was measured here")
     if body.writes and not body.reads:
         raise FieldError("writes", len(body.writes), "writes beside reads; those of an application are measured")
     return PlanRequest(

@@ -35,13 +35,13 @@ def file_lock(home: Path, file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(path: Path, held: str) -> Iterator[None]:
+def _locked(path: Path, doing: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{held} by another process; wait for it, or stop it") from None
+            raise InputError(f"{doing} by another process; wait for it, or stop it") from None
         yield
 
 
