@@ -10,6 +10,7 @@ from framework.bench import Backends, Bench, Colocation, Watch
 from framework.bootstrap.adapters import Opened, assembled
 from framework.config.space import search_space
 from framework.model import Study, StudyPlan, StudyState
+from framework.model.topology import Topology
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
@@ -38,7 +39,11 @@ def pretend_bench(
 
 
 def pretend_tailor(
-    directory: Path, machine: PretendMachine, colocation: Callable[[], Colocation] | None = None, **more: Any
+    directory: Path,
+    machine: PretendMachine,
+    colocation: Callable[[], Colocation] | None = None,
+    cpus: Topology | None = None,
+    **more: Any,
 ) -> tuple[Opened, Database]:
     """The use cases on the pretend machine, with a real store in ``directory``."""
     artefacts, clock = FileArtefacts(directory / "artefacts"), machine.clock
@@ -48,7 +53,7 @@ def pretend_tailor(
         store=store,
         artefacts=artefacts,
         clock=clock,
-        kinds=[pretend_kind(machine, colocation=colocation)],
+        kinds=[pretend_kind(machine, cpus=cpus, colocation=colocation)],
         traces=read_all,
         home=directory,
         spaces=(),

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
+from framework.bench import Colocation
+from framework.bootstrap.adapters import Opened
 from framework.capacity.law_draws import throughput
 from framework.model import LoadPlan, LoadResult, Running, Usage
 from framework.model.cpus import read_cpus
 from framework.model.stressors import Threads
+from framework.model.topology import Topology
 from framework.ports.testbed import Progress
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
+from tests.fakes import pretend_tailor
 
 CORES = 8
 G, A, B = 100.0, 0.03, 0.002  # of its law: requests/s
@@ -33,12 +38,17 @@ class NodeMachine(PretendMachine):
     """Answers up to a rate that follows from its cores; above it, requests wait longer and longer.
 
     ``rps``: (configuration, cores) -> requests/s.  ``generator_s``: CPU seconds of the load generator per request.
+    ``cpus_of_core``: hardware threads of a core.  ``limited_by_generator``: a generator with CPUs of its own sends no
+    more than they can.
     ``driven``: (CPUs of the services, CPUs of the generator, rate, names of the requests) of each measured load.
     ``on_load``: called before each, with the number of earlier ones.
     """
 
     rps: Callable[[Mapping[str, Any], float], float] = capacity
     generator_s: float = 0.0
+    cpus_of_core: int = 1
+    limited_by_generator: bool = False
+    timing: Literal["due", "sent", "distribution"] = "due"
     driven: list[tuple[str, str, float, tuple[str, ...]]] = field(default_factory=list)
     on_load: Callable[[int], None] = lambda count: None
     requests: float = 0.0  # so far
@@ -54,8 +64,11 @@ class NodeMachine(PretendMachine):
         cpus = read_cpus(services)
         busy = self.generator_s * plan.rate_rps
         shared = set(cpus) & set(read_cpus(plan.cpus or services))
-        cores = max(0.1, len(cpus) - (busy if shared else 0.0))
+        cores = max(0.1, len(cpus) - (busy if shared else 0.0)) / self.cpus_of_core
         most = self.rps(configuration, cores)
+        if self.limited_by_generator and not shared:
+            most = min(most, len(read_cpus(plan.cpus)) / self.generator_s)
+            busy = min(busy, 0.99 * len(read_cpus(plan.cpus)))
         load = super().run(plan, running, usage, progress)
         since_s = (load.due_ns - load.started_ns) / 1e9
         late_s = np.maximum(0.0, plan.rate_rps / most - 1) * since_s
@@ -67,6 +80,7 @@ class NodeMachine(PretendMachine):
             load,
             end_ns=load.end_ns + (late_s * 1e9).astype(np.int64),
             cpu_s=busy * window,
+            timing=self.timing,
             usage_before=Usage(start, dict.fromkeys(used, 0.0), 0.0, 0.0, 0.0, CORES, 0.0),
             usage_after=Usage(end, used, 0.0, 0.0, 0.0, CORES, 0.0),
         )
@@ -101,3 +115,23 @@ class NodeCounters:
 
 def node_machine(**options: Any) -> NodeMachine:
     return NodeMachine(VirtualClock(), lambda configuration: 5.0, **options)
+
+
+Made = Callable[..., tuple[Opened, NodeMachine]]
+
+
+def opened_machines(directory: Path) -> Iterator[Made]:
+    """Yield what opens a pretended node and Tailor on it, and close all; the body of a fixture."""
+    opened: list[Opened] = []
+
+    def make(cpus: Topology | None = None, **options: Any) -> tuple[Opened, NodeMachine]:
+        machine = node_machine(**options)
+        counters: Any = NodeCounters(machine)
+        colocation = Colocation(counters, counters, counters)
+        tailor, _ = pretend_tailor(directory, machine, colocation=lambda: colocation, cpus=cpus)
+        opened.append(tailor)
+        return tailor, machine
+
+    yield make
+    for tailor in opened:
+        tailor.close()

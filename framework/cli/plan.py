@@ -36,6 +36,14 @@ _OF_MEASURING = (
     "quick", "again", "cores", "runs", "duration", "start_rps", "limit", "operations", "read_request", "write_request",
     "node_file", "testbed", "limits",
 )  # fmt: skip
+_RANGES = {
+    "confidence": (0, 1),
+    "draws": (1, 20_000),
+    "seed": (0, 2**31 - 1),
+    "most_nodes": (1, 1_000_000),
+    "most_times": (1, 1_000),
+}
+"""Of numbers that are wanted after the sweeps, and are better checked before."""
 
 Need = Annotated[Path, typer.Argument(metavar="NEED", help="A need.yaml.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
@@ -64,7 +72,7 @@ OPTIONS: Mapping[str, tuple[Any, Any, Any]] = {
     "again": (bool, False, _option("--again", help="Sweep anew; what was measured is lost.")),
     "cores": (str, "", _option(metavar="CORES", help=f"Sizes to sweep: {CORES} [default: up to all].")),
     "runs": (int, 1, _option(min=1, help="Sweeps of each size.")),
-    "duration": (str, "10s", _option(help="Measured window of a sweep.")),
+    "duration": (str, "", _option(help="Measured window of a sweep [default: 10s, or 6s with --quick].")),
     "start_rps": (Number, None, _option("--start", help="First rate of the first sweep, requests per second.")),
     "limit": (str, "500ms", _option(help="Of p95; passed where a node no longer keeps up, it ends a sweep.")),
     "operations": (float, 1.0, _option(help="Requests of the need in one of the load, which may send bursts.")),
@@ -78,7 +86,7 @@ OPTIONS: Mapping[str, tuple[Any, Any, Any]] = {
     "currency": (str, "", _option(help="Where the catalogues have several; prices are not converted.")),
     "confidence": (float, CONFIDENCE, _option(help="Share of the cases in which the machines are enough.")),
     "draws": (int, DRAWS, _option(help="Cases drawn from the need's intervals and the laws.")),
-    "seed": (int, 0, _option(help="Of the cases.")),
+    "seed": (int, 0, _option(help="Of the cases, not of the sweeps.")),
     "most_nodes": (int, 1_000, _option(help="Most machines of a plan.")),
     "top": (int, 10, _option(min=1, help="Plans to show.")),
     "most_times": (float, MOST_TIMES, _option(help="Most times the measured cores that a law is asked for.")),
@@ -101,6 +109,8 @@ def plan(context: typer.Context, need: Need, as_json: Json = False, **given: Any
     tailor = opened()
     study = tailor.store.get(given["from_study"]).id if given["from_study"] else ""
     node = _node(tailor, {**given, "from_study": study})
+    if study and node is not None:
+        _check_application(tailor, study, node)
     swept = node is not None and node.study == study
     ratio = tailor.results.cpu_ratio(study) if study and not swept else None
     with messages.status("planning"):
@@ -127,6 +137,16 @@ def _check_node(given: Mapping[str, Any], typed: Collection[str]) -> None:
     for name in _OF_MEASURING:
         if name in typed and given["measure"] is None:
             raise InputError(FieldName(name), ": allowed with ", FieldName("measure"))
+    for name, (least, most) in _RANGES.items():
+        if not least <= given[name] <= most:
+            raise FieldError(name, given[name], f"{least:g} to {most:,}")
+
+
+def _check_application(tailor: Opened, study: str, node: NodeMeasurement) -> None:
+    """Check that a study is of the application that was swept.  Raises FieldError."""
+    tuned = tailor.store.get(study).application_name
+    if tuned != node.application:
+        raise FieldError("from_study", study, f"a study of {node.application}, which was swept, not of {tuned}")
 
 
 def _node(tailor: Opened, given: Mapping[str, Any]) -> NodeMeasurement | None:
@@ -150,11 +170,10 @@ def _node(tailor: Opened, given: Mapping[str, Any]) -> NodeMeasurement | None:
         writes=tuple(given["write_request"] or ()),
         cores=_cores(given["cores"]),
         runs=given["runs"],
-        window_s=terminal.seconds("--duration", given["duration"]),
+        window_s=terminal.seconds("--duration", given["duration"]) if given["duration"] else None,
         start_rps=given["start_rps"],
         operations=given["operations"],
         limit_ms=1e3 * terminal.seconds("--limit", given["limit"]),
-        seed=given["seed"] + 1,
         limits=terminal.limits(given["limits"] or []),
         testbed=given["testbed"],
         quick=given["quick"],

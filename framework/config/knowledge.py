@@ -74,6 +74,7 @@ def _whole(
         own,
         parameters=(*inherited, *own.parameters),
         command=own.command or other.command,
+        most_cores=own.most_cores or other.most_cores,
         ready=own.ready or other.ready,
         reset=own.reset or other.reset,
         statistics={**other.statistics, **own.statistics},

@@ -14,6 +14,7 @@ from framework.config.writing import write_text
 from framework.model.documents import decode, encode
 from framework.model.node_measurement import NodeMeasurement
 
+KIND = "node-measurement"
 NotNegative = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
 Cores = Annotated[int, Field(ge=1, le=4096)]
@@ -86,9 +87,18 @@ def load_node(path: Path) -> NodeMeasurement:
     return decode(NodeMeasurement, data)
 
 
+def check_kind(path: Path) -> None:
+    """Check that a file is of this kind, whatever else is wrong with it.  Raises FileError."""
+    document = read_document(path)
+    data: object = document.data  # of any file
+    kind = data.get("kind") if isinstance(data, dict) else "no keys"
+    if kind != KIND:
+        raise document.error(("kind",), kind, f"{KIND!r}, of a file that is measured anew")
+
+
 def write_node(node: NodeMeasurement, path: Path) -> Path:
     """Write a node's measurements as JSON, one sweep per line; the file is whole at any time.  Raises InputError."""
-    content = {"kind": "node-measurement", "version": 1, **encode(node)}
+    content = {"kind": KIND, "version": 1, **encode(node)}
     points = ",\n  ".join(json.dumps(point) for point in content.pop("points"))
     head = ",\n ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
     text = "{\n " + head + ',\n "points": [' + (f"\n  {points}\n ]" if points else "]") + "\n}\n"

@@ -223,6 +223,11 @@ class ServiceTypeFile(Strict):
     )
     speaks_http: bool = Field(True, description="false: clients cannot call it by HTTP, so that it is never the entry")
     measured: bool = Field(True, description="false: rendering is tested, but no measurement has been made with it")
+    most_cores: Annotated[int, Field(ge=1, le=4096)] | Identifier | None = Field(
+        None,
+        description="cores that one such server can use, however many there are, or the parameter that says how many; "
+        "left out where it can use all, or where that is not known",
+    )
     command: list[Text] = Field(
         default_factory=list,
         description="what the image runs by itself; flags are appended to it where the compose file has no command",
@@ -244,6 +249,13 @@ class ServiceTypeFile(Strict):
                     raise refuse(f"in `when` of {name}: another parameter of this type, and no circle")
                 passed.add(at.parameter)
                 at = self.parameters[at.parameter].when
+        return self
+
+    @model_validator(mode="after")
+    def _most_cores_is_known(self) -> ServiceTypeFile:
+        name = self.most_cores
+        if isinstance(name, str) and (name not in self.parameters or self.parameters[name].kind != "integer"):
+            raise refuse("as most_cores a number, or an integer of this type's own parameters")
         return self
 
     @model_validator(mode="after")
@@ -287,6 +299,7 @@ class ServiceTypeFile(Strict):
             speaks_http=self.speaks_http,
             arguments={name: entry.argument() for name, entry in self.arguments.items()},
             signs=self.signs.signs(),
+            most_cores=self.most_cores,
             command=tuple(self.command),
             builds_on=self.builds_on or "",
         )

@@ -18,7 +18,6 @@ from framework.load.request_rows import RequestRows
 from framework.model import EXTERNAL_GENERATORS
 
 CALIBRATION_S, STAGGER_S = 10.0, 0.005
-THREADS = 2
 SHORTFALL = 0.01
 """Requests that were due and not finished count as failed where they are more than this share of all."""
 _LINE = re.compile(r"^\s*([\d.]+)\s+([\d.]+)\s+(\d+)(?:\s+(?:[\d.]+|inf))?\s*$")
@@ -116,7 +115,7 @@ def _rows(spectrum: Spectrum, wanted: float, at_ns: int) -> RequestRows:
 
 
 def _threads(task: Task) -> int:
-    return min(THREADS, task.load.users)
+    return min(EXTERNAL_GENERATORS[Wrk2.name].cpus or 1, task.load.users)
 
 
 def _warmup_s(task: Task) -> float:

@@ -176,6 +176,7 @@ class ServiceType:
     speaks_http: bool = True
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     signs: Signs = Signs()
+    most_cores: int | str | None = None  # that one can use, or the parameter that says it; None: not known, or all
     builds_on: str = ""  # the type whose parameters and arguments it has too
     command: tuple[str, ...] = ()  # what its images run by themselves
     host: tuple[int, int] | None = None  # cores and MiB that its bounds are resolved for; None: they may be expressions

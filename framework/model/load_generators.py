@@ -16,21 +16,27 @@ when the reply to an earlier one came.
 
 @dataclass(frozen=True, slots=True)
 class ExternalGenerator:
-    """A load generator of somebody else: its loop, the words that call it, whether it needs a script."""
+    """A load generator of somebody else: its loop, the words that call it, whether it needs a script.
+
+    ``cpus``: hardware threads that it can use, called so; None for all.  ``whole_rates``: it takes whole
+    requests/s only.
+    """
 
     loop: Loop
     command: tuple[str, ...]
     needs_script: bool = True
+    cpus: int | None = None
+    whole_rates: bool = False
 
 
 EXTERNAL_GENERATORS: Mapping[str, ExternalGenerator] = {
-    "h2load": ExternalGenerator("paced", ("h2load", "--h1"), needs_script=False),
+    "h2load": ExternalGenerator("paced", ("h2load", "--h1"), needs_script=False, cpus=1),
     "jmeter": ExternalGenerator("closed", ("jmeter",)),
     "k6": ExternalGenerator("open", ("k6", "run")),
     "key-value": ExternalGenerator("closed", ("key-value-load",), needs_script=False),
-    "locust": ExternalGenerator("closed", ("locust",)),
+    "locust": ExternalGenerator("closed", ("locust",), cpus=1),
     "vegeta": ExternalGenerator("open", ("vegeta", "attack"), needs_script=False),
-    "wrk2": ExternalGenerator("open", ("wrk",), needs_script=False),
+    "wrk2": ExternalGenerator("open", ("wrk",), needs_script=False, cpus=2, whole_rates=True),
 }
 """Load generators of others that Tailor runs, by name."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,6 +82,17 @@ class NodeMeasurement:
     at: str = ""
     points: tuple[NodePoint, ...] = ()
 
+    def asked(self, other: NodeMeasurement) -> NodeMeasurement:
+        """Return this measurement without the arms and kinds that ``other`` does not have."""
+        return replace(
+            self,
+            kinds={kind: names for kind, names in self.kinds.items() if kind in other.kinds},
+            configurations={arm: values for arm, values in self.configurations.items() if arm in other.configurations},
+            most_cores={arm: most for arm, most in self.most_cores.items() if arm in other.configurations},
+            study=other.study,
+            points=tuple(p for p in self.points if p.kind in other.kinds and p.arm in other.configurations),
+        )
+
     def of(self, arm: Arm, kind: Kind) -> tuple[NodePoint, ...]:
         return tuple(point for point in self.points if (point.arm, point.kind) == (arm, kind))
 
@@ -92,8 +103,9 @@ class NodeRequest:
 
     ``study``: whose best configuration is measured beside the default.  ``reads``, ``writes``: names of the workload's
     requests that count as such and are swept apart; without both, the whole mix is.  ``cores``: sizes; empty for a
-    choice.  ``start_rps``: first rate of the first sweep, None for the application's.  ``limit_ms``: of p95, so
-    high that it is passed where the application no longer keeps up: a plan itself keeps cores spare for latency.
+    choice.  ``window_s``: None for WINDOW_S, or that of quick sweeps.  ``start_rps``: first rate of the first sweep,
+    None for the application's.  ``limit_ms``: of p95, so high that it is passed where the application no longer keeps
+    up: a plan itself keeps cores spare for latency.
     ``operations``: see NodeMeasurement.
     """
 
@@ -104,7 +116,7 @@ class NodeRequest:
     cores: tuple[int, ...] = ()
     runs: int = 1
     warmup_s: float = 5.0
-    window_s: float = 10.0
+    window_s: float | None = None
     factor: float = 1.25
     refinements: int = 3
     start_rps: float | None = None
@@ -117,5 +129,6 @@ class NodeRequest:
     quick: bool = False
 
 
+WINDOW_S = 10.0
 QUICK_NODE: Mapping[str, Any] = {"warmup_s": 3.0, "window_s": 6.0, "factor": 1.4, "refinements": 2}
 """Quick sweeps: a first look, a few minutes for two cores."""

@@ -11,7 +11,20 @@ from dataclasses import dataclass, field, replace
 
 from framework.bench import Bench
 from framework.controller import Controller
-from framework.model import LoadPlan, LoadResult, Running, Step, StudyPlan, Sweep, Trial, Usage, Workload
+from framework.model import (
+    EXTERNAL_GENERATORS,
+    Application,
+    LoadPlan,
+    LoadResult,
+    Running,
+    Step,
+    StudyPlan,
+    Sweep,
+    Trial,
+    Usage,
+    Workload,
+)
+from framework.model.cpus import read_cpus
 from framework.model.events import RateMeasured
 from framework.model.measurement import cpu_us_per_request
 from framework.model.node_measurement import Arm, Kind, NodeMeasurement, NodePoint
@@ -23,6 +36,8 @@ from framework.study.sweep import ATTEMPTS, conclude, p95_of, rising_steps, step
 from optimizer.space import Configuration
 
 WINDOWS = 3  # of each size in a closed loop
+UNLIMITED = 4096  # hardware threads, and cores
+GENERATOR_MOST = 0.9  # of its CPUs: a load generator that keeps more of them busy may itself be what limits the rate
 BELOW_KNEE = 0.6  # of the expected knee: the first rate of a sweep
 MIB = 2**20
 
@@ -47,16 +62,20 @@ class NodeCase:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A window at one rate, and what a request took in it; see NodePoint.  ``generator_cores``: kept busy by it, of
-    those that the services may use."""
+    """A window at one rate, and what a request took in it; see NodePoint.
+
+    ``generator_cores``: kept busy by it, of those that the services may use; None where that is not known.
+    ``unusable``: why the window says nothing of the application, though it may have held; empty where it does.
+    """
 
     step: Step
     cpu_s: dict[str, float] = field(default_factory=dict)
     generator_s: float | None = None
-    generator_cores: float = 0.0
+    generator_cores: float | None = 0.0
     memory_bytes: dict[str, float] = field(default_factory=dict)
     received_bytes: float | None = None
     sent_bytes: float | None = None
+    unusable: str = ""
 
 
 Probe = Callable[[float], Reading]
@@ -86,12 +105,16 @@ def measured_node(
     maximum_rps: float,
     keep: Callable[[NodeMeasurement], object],
     begin: Callable[[NodeCase], None] = lambda case: None,
+    digits: int = 1,
 ) -> NodeMeasurement:
-    """Make the sweeps, one after the other; ``keep`` is given all points after each, so that none is made twice."""
+    """Make the sweeps, one after the other; ``keep`` is given all points after each, so that none is made twice.
+
+    ``digits``: of the rates, after the point.
+    """
     for case in wanted:
         begin(case)
         expected = _expected_rps(node.points, case)
-        point = swept(node, case, probe_of(case), start_rps, expected, maximum_rps)
+        point = swept(node, case, probe_of(case), start_rps, expected, maximum_rps, digits)
         node = replace(node, points=(*node.points, point))
         keep(node)
     return node
@@ -104,21 +127,26 @@ def swept(
     start_rps: float,
     expected_rps: float | None,
     maximum_rps: float,
+    digits: int = 1,
 ) -> NodePoint:
     """Raise the rate to the knee of one size; return its point."""
     if node.closed_loop:
         return _saturated(case, [probe(start_rps) for _ in range(WINDOWS)])
     readings: list[Reading] = []
+    start_rps = max(1.0, round(start_rps, digits))
 
     def measure(rate_rps: float) -> Step:
         readings.append(probe(rate_rps))
         return readings[-1].step
 
     def rising(first_rps: float) -> Iterator[Step]:
-        return rising_steps(
+        for step in rising_steps(
             measure, start_rps=first_rps, factor=node.factor, maximum_rps=maximum_rps,
-            confirm=not node.modelled, refinements=node.refinements,
-        )  # fmt: skip
+            confirm=not node.modelled, refinements=node.refinements, digits=digits,
+        ):  # fmt: skip
+            yield step
+            if readings[-1].unusable:
+                return  # nor do higher rates say anything
 
     steps: list[Step] = []
     if expected_rps is None:
@@ -127,8 +155,9 @@ def swept(
         expected_rps = case.cores / busy_s if steps[0].holds and busy_s > 0 else None
         start_rps *= node.factor if steps[0].holds else 0.5
     first_rps = start_rps if expected_rps is None else BELOW_KNEE * expected_rps
-    first_rps = max(1.0, round(first_rps, 1))
-    steps += rising(first_rps)
+    first_rps = max(1.0, round(first_rps, digits))
+    if not readings or not readings[-1].unusable:
+        steps += rising(first_rps)
     sweep = conclude(node.application, node.limit_ms, steps, modelled=node.modelled)
     return _point(case, sweep, readings)
 
@@ -142,14 +171,27 @@ def _expected_rps(points: Sequence[NodePoint], case: NodeCase) -> float | None:
 
 def _point(case: NodeCase, sweep: Sweep, readings: Sequence[Reading]) -> NodePoint:
     knee = sweep.knee_rps
+    unusable = next((reading for reading in readings if reading.unusable), None)
+    if unusable is not None:
+        at_least = "" if knee is None else f"; the application answers {knee:g} requests/s at least"
+        return _without_knee(case, f"no knee: at {unusable.step.rate_rps:g} requests/s {unusable.unusable}{at_least}")
     if knee is None:
-        return NodePoint(case.arm, case.kind, case.cores, case.run, None, None, statement=sweep.statement)
+        return _without_knee(case, sweep.statement)
     above = min((step.rate_rps for step in sweep.steps if step.holds is False and step.rate_rps > knee), default=None)
     at = next(reading for reading in readings if reading.step.rate_rps == knee and reading.step.holds)
     return _point_of(case, at, knee, above, sweep.statement)
 
 
+def _without_knee(case: NodeCase, statement: str) -> NodePoint:
+    return NodePoint(case.arm, case.kind, case.cores, case.run, None, None, statement=statement)
+
+
 def _point_of(case: NodeCase, at: Reading, knee_rps: float, above_rps: float | None, statement: str) -> NodePoint:
+    if at.generator_cores is None:
+        return _without_knee(case, "no knee: the load generator shared the cores; what it took of them is not known")
+    if at.generator_cores >= GENERATOR_MOST * case.cores:
+        busy = f"{at.generator_cores:.1f} of the {case.cores} cores busy, which it shared"
+        return _without_knee(case, f"no knee: the load generator kept {busy}")
     return NodePoint(
         arm=case.arm,
         kind=case.kind,
@@ -169,10 +211,11 @@ def _point_of(case: NodeCase, at: Reading, knee_rps: float, above_rps: float | N
 
 def _saturated(case: NodeCase, readings: Sequence[Reading]) -> NodePoint:
     """Return the point of windows that each have the most that can be answered: the least and the most of them."""
-    counted = sorted((reading for reading in readings if reading.step.holds), key=lambda reading: reading.step.rate_rps)
+    usable = (reading for reading in readings if reading.step.holds and not reading.unusable)
+    counted = sorted(usable, key=lambda reading: reading.step.rate_rps)
     if not counted:
-        why = "; ".join(dict.fromkeys(reading.step.reason for reading in readings))
-        return NodePoint(case.arm, case.kind, case.cores, case.run, None, None, statement=f"no window counts: {why}")
+        why = "; ".join(dict.fromkeys(reading.unusable or reading.step.reason for reading in readings))
+        return _without_knee(case, f"no window counts: {why}")
     least, most, middle = counted[0], counted[-1], counted[len(counted) // 2]
     above = most.step.rate_rps if most.step.rate_rps > least.step.rate_rps else None
     statement = f"{len(counted)} windows of a closed loop, {least.step.rate_rps:g} to {most.step.rate_rps:g} requests/s"
@@ -194,12 +237,12 @@ class NodePlace:
 class CountedLoad:
     """A load generator on stated CPUs, with what it used itself, and the services' memory and network in its run.
 
-    ``generator_cores``: kept busy in the window; None where that is not known.
+    ``busy_cpus``: hardware threads that it kept busy in the window; None where that is not known.
     """
 
     def __init__(self, load: LoadGenerator, counters: HostCounters | None, cpus: str) -> None:
         self._load, self._counters, self._cpus = load, counters, cpus
-        self.generator_cores: float | None = None
+        self.busy_cpus: float | None = None
         self.memory_bytes: dict[str, float] = {}
         self.received_bytes: dict[str, float] = {}
         self.sent_bytes: dict[str, float] = {}
@@ -207,21 +250,23 @@ class CountedLoad:
     def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
         """Drive the load; afterwards the attributes have memory, and bytes per request of the whole run."""
         counters = self._counters
+        self.busy_cpus = None
         before = counters.network_bytes(running) if counters is not None else {}
         result = self._load.run(replace(plan, cpus=self._cpus), running, usage, progress)
-        self.generator_cores = _busy_cores(result)
+        self.busy_cpus = _busy_cpus(result)
         if counters is not None:
+            self.memory_bytes = {name: mib * MIB for name, mib in counters.memory_mib(running).items()}
+        if counters is not None and result.timing != "distribution":  # of its calibration it tells no requests
             requests = max(1, len(result.due_ns))
             after = counters.network_bytes(running)
             both = [name for name in after if name in before]
             self.received_bytes = {name: (after[name][0] - before[name][0]) / requests for name in both}
             self.sent_bytes = {name: (after[name][1] - before[name][1]) / requests for name in both}
-            self.memory_bytes = {name: mib * MIB for name, mib in counters.memory_mib(running).items()}
         return result
 
 
-def _busy_cores(load: LoadResult) -> float | None:
-    """Return the cores that a generator kept busy in the window; None where that is not known.
+def _busy_cpus(load: LoadResult) -> float | None:
+    """Return the hardware threads that a generator kept busy in the window; None where that is not known.
 
     Where it does not tell its CPU time, that of all processes but the services counts as its own.
     """
@@ -248,9 +293,10 @@ def bench_probe(
 ) -> Probe:
     """Return the probe that deploys the application on the CPUs of one size, and drives ``workload``."""
     application = replace(bench.application, workload=workload)
-    tracing = application.tracing_service
     load = CountedLoad(bench.load, counters, place.generator)
     counted = replace(bench, application=application, load=load)
+
+    cpus = min(len(read_cpus(place.generator)), generator_cpus(application))
 
     def probe(rate_rps: float) -> Reading:
         controller = Controller(counted, study, replace(plan, rate_rps=rate_rps), attempts=ATTEMPTS)
@@ -259,23 +305,52 @@ def bench_probe(
         achieved = [window.achieved_rps for window in trial.measurements if not window.invalid]
         if application.loop == "closed" and achieved:
             step = replace(step, rate_rps=round(sum(achieved) / len(achieved), 1))
+        tells = application.loop != "closed" and step.holds
+        unusable = "" if tells else _limited(load.busy_cpus, cpus, shared=place.shared)
+        if unusable:
+            step = replace(step, holds=None, reason=unusable)
         bench.watch(RateMeasured(step))
-        return _reading(step, trial, load, tracing, application.entry, place.shared)
+        return replace(_reading(step, trial, load, case, place, application), unusable=unusable)
 
     return probe
 
 
-def _reading(step: Step, trial: Trial, load: CountedLoad, tracing: str, entry: str, shared: bool) -> Reading:
+def generator_cpus(application: Application) -> int:
+    """Return how many hardware threads an application's load generator can use, however many there are."""
+    known = EXTERNAL_GENERATORS.get(application.generator)
+    if known is None or known.cpus is None or application.external.command:
+        return UNLIMITED
+    return known.cpus
+
+
+def _limited(busy_cpus: float | None, cpus: int, *, shared: bool) -> str:
+    """Say that a load generator had too few CPUs for a window to tell of the application; empty where it had enough."""
+    if busy_cpus is None or busy_cpus < GENERATOR_MOST * cpus:
+        return ""
+    said = f"the load generator kept {busy_cpus:.1f} of the {cpus} CPUs busy that it can use"
+    return said + (", which the services share" if shared else "; fewer cores for the services may leave it more")
+
+
+def _reading(
+    step: Step, trial: Trial, load: CountedLoad, case: NodeCase, place: NodePlace, application: Application
+) -> Reading:
+    """Return the reading of a trial's windows.
+
+    A generator's CPU time is that of hardware threads, of which a core of this machine may have two.
+    """
     windows = [window for window in trial.measurements if not window.invalid and window.requests]
     if not windows:
         return Reading(step)
+    tracing = application.tracing_service
+    entry = application.entry
+    cores_of_cpu = case.cores / len(read_cpus(place.services))
     taken = {name: us / 1e6 for name, us in cpu_us_per_request(windows).items() if name != tracing}
-    busy = load.generator_cores
+    busy = load.busy_cpus
     return Reading(
         step=step,
         cpu_s=taken,
         generator_s=None if busy is None else busy / max(step.rate_rps, 1.0),
-        generator_cores=busy or 0.0 if shared else 0.0,
+        generator_cores=(None if busy is None else busy * cores_of_cpu) if place.shared else 0.0,
         memory_bytes={name: size for name, size in load.memory_bytes.items() if name != tracing},
         received_bytes=load.received_bytes.get(entry),
         sent_bytes=load.sent_bytes.get(entry),

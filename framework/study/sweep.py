@@ -12,7 +12,7 @@ from dataclasses import replace
 from framework.bench import Bench
 from framework.controller import Controller
 from framework.errors import Interrupted, LeaseLost
-from framework.model import Estimate, Step, StudyPlan, Sweep, Trial
+from framework.model import EXTERNAL_GENERATORS, Application, Estimate, Step, StudyPlan, Sweep, Trial
 from framework.model.events import RateMeasured
 from framework.model.study import TrialSpec
 from optimizer.space import Configuration
@@ -58,7 +58,12 @@ def sweep(
     modelled, stopped = bench.testbed.modelled, False
     try:
         for step in rising_steps(
-            measure, start_rps=start_rps, factor=factor, maximum_rps=maximum_rps, confirm=not modelled
+            measure,
+            start_rps=start_rps,
+            factor=factor,
+            maximum_rps=maximum_rps,
+            confirm=not modelled,
+            digits=rate_digits(bench.application),
         ):
             steps.append(step)
     except (KeyboardInterrupt, Interrupted) as error:
@@ -76,12 +81,14 @@ def rising_steps(
     maximum_rps: float,
     confirm: bool = False,
     refinements: int = REFINEMENTS,
+    digits: int = 1,
 ) -> Iterator[Step]:
     """Yield steps at rising rates until one does not hold, then between it and the last that held.
 
     ``confirm``: a rate that does not hold is measured again, and the second time counts, unless it is disturbed: one
     bad window of a shared machine is no knee.  Where the first rate does not hold, lower ones are tried.
-    ``refinements``: bisections between a rate that held and one that did not.
+    ``refinements``: bisections between a rate that held and one that did not.  ``digits``: of the rates, after the
+    point.
     """
 
     def measured(rate_rps: float) -> Step:
@@ -91,42 +98,52 @@ def rising_steps(
             return step if again.holds is None else again
         return step
 
-    rate, highest, disturbed = start_rps, None, 0
+    rate, highest, disturbed = start_rps if digits else max(1.0, round(start_rps)), None, 0
     while rate <= maximum_rps and disturbed < DISTURBED:
         step = measured(rate)
         yield step
         if step.holds is False:
             if highest is None:
-                yield from _falling(measured, rate, refinements)
+                yield from _falling(measured, rate, refinements, digits)
             else:
-                yield from _between(measured, highest, rate, refinements)
+                yield from _between(measured, highest, rate, refinements, digits)
             return
         disturbed = disturbed + 1 if step.holds is None else 0
         highest = rate if step.holds else highest
-        rate = round(rate * factor, 1)
+        rate = max(round(rate * factor, digits), round(rate + 10.0**-digits, digits))
 
 
-def _falling(measure: Callable[[float], Step], above: float, refinements: int) -> Iterator[Step]:
+def rate_digits(application: Application) -> int:
+    """Return how many digits after the point an application's load generator takes of a rate."""
+    generator = EXTERNAL_GENERATORS.get(application.generator)
+    return 0 if generator is not None and generator.whole_rates else 1
+
+
+def _falling(measure: Callable[[float], Step], above: float, refinements: int, digits: int) -> Iterator[Step]:
     """Yield steps at halves of a rate that did not hold until one holds, then between the two.
 
     A disturbed one says nothing: it is halved too.
     """
     for _ in range(LOWER_RATES):
-        rate = round(above / 2, 1)
+        rate = round(above / 2, digits)
         if rate < 1:
             return
         step = measure(rate)
         yield step
         if step.holds:
-            yield from _between(measure, rate, above, refinements)
+            yield from _between(measure, rate, above, refinements, digits)
             return
         above = rate
 
 
-def _between(measure: Callable[[float], Step], below: float, above: float, refinements: int) -> Iterator[Step]:
+def _between(
+    measure: Callable[[float], Step], below: float, above: float, refinements: int, digits: int
+) -> Iterator[Step]:
     """Yield bisections between a rate that held and one that did not."""
     for _ in range(refinements):
-        middle = round((below + above) / 2, 1)
+        middle = round((below + above) / 2, digits)
+        if middle in (below, above):
+            return
         step = measure(middle)
         yield step
         if step.holds is None:  # disturbed: it says nothing of this rate, nor of those around it

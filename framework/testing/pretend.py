@@ -217,16 +217,18 @@ def larger_is_faster(configuration: Mapping[str, Value]) -> float:
     return 5.0 + 50.0 / size * (1.5 if configuration["cache.policy"] == "c" else 1.0)
 
 
-def pretend_kind(machine: PretendMachine, name: str = "pretend", **more: Any) -> TestbedKind:
-    """Return the pretend machine as a kind of testbed, with eight CPUs."""
-    cpus = Topology(tuple(Cpu(number, number, 0, 0) for number in range(8)))
+def pretend_kind(
+    machine: PretendMachine, name: str = "pretend", cpus: Topology | None = None, **more: Any
+) -> TestbedKind:
+    """Return the pretend machine as a kind of testbed; ``cpus``: None for eight cores of one thread each."""
+    topology = cpus or Topology(tuple(Cpu(number, number, 0, 0) for number in range(8)))
     return TestbedKind(
         name=name,
         modelled=machine.modelled,
         exclusive=True,
         available=lambda application: True,
         open=lambda application, types: Rig(machine, machine, machine),
-        topology=lambda application: cpus,
+        topology=lambda application: topology,
         manage=lambda types: machine,
         **more,
     )

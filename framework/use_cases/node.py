@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,19 +12,21 @@ from framework.bench import Backends, Bench, Watch
 from framework.compose.fitted import fitted
 from framework.compose.placed import CPUSET
 from framework.config.knowledge import load_service_types, resolved
-from framework.config.node_file import load_node, write_node
+from framework.config.node_file import check_kind, load_node, write_node
 from framework.config.space import parameters_of
 from framework.config.twin_file import load_twin, twin_path
 from framework.errors import FieldError, FieldName, InputError, Interrupted, LeaseLost, UnknownName
 from framework.model import TWIN, Application, ServiceType, TuneRequest, Workload
 from framework.model.cpus import read_cpus, write_cpus
 from framework.model.events import ProfileStepStarted, RateMeasured
-from framework.model.node_measurement import MIX, QUICK_NODE, READS, WRITES, NodeMeasurement, NodeRequest
+from framework.model.node_measurement import MIX, QUICK_NODE, READS, WINDOW_S, WRITES, NodeMeasurement, NodeRequest
 from framework.model.topology import Topology
+from framework.study.locks import file_lock
 from framework.study.node_sweep import NodeCase, NodePlace, Probe, bench_probe, cases, measured_node
 from framework.study.node_twin import on_cores, twin_probe, with_requests
 from framework.study.planning import QUICK_LIMITS
 from framework.study.runner import StudyRunner
+from framework.study.sweep import rate_digits
 from framework.use_cases.studies import Studies
 from optimizer.space import Configuration, SearchSpace, Value
 
@@ -63,6 +66,7 @@ class _Sweeps:
         return measured_node(
             self.node, self.wanted, probe_of, start_rps=self.start_rps, maximum_rps=self.request.maximum_rps,
             keep=lambda node: write_node(node, self.path), begin=lambda case: self.watch(ProfileStepStarted(str(case))),
+            digits=rate_digits(self.application),
         )  # fmt: skip
 
 
@@ -79,29 +83,38 @@ class Nodes:
     def measure(
         self, request: NodeRequest, watch: Watch, path: Path | None = None, *, again: bool = False
     ) -> tuple[NodeMeasurement, Path]:
-        """Measure the sweeps that are not in the file yet; ``again``: begin a new one.  Returns all, and the file.
+        """Measure the sweeps that are not in the file yet; ``again``: begin a new one.
 
+        Returns those that were asked for, made now or before, and the file, which may have others too.
         Raises InputError, MissingPrerequisite; Interrupted, and the sweeps that were finished are kept.
         """
-        request = replace(request, **QUICK_NODE) if request.quick else request
+        quick = QUICK_NODE if request.quick else {}
+        window_s = quick.get("window_s", WINDOW_S) if request.window_s is None else request.window_s
+        request = replace(request, **{**quick, "window_s": window_s})
         application = self._backends.application(request.application)
         kind = self._backends.choose(request.testbed, application)
         target = path or self.path(application)
         asked = self._asked(request, application, kind.name)
-        node = asked if again or not target.exists() else continued(load_node(target), asked, target)
-        sizes = request.cores or sizes_of(asked, quick=request.quick)
-        wanted = cases(node, sizes, request.runs)
-        if not wanted:
-            return node, target
-        write_node(node, target)  # it can be written, which is better known now than after the first sweep
-        sweeps = _Sweeps(request, application, node, wanted, watch, target)
+        if again and target.exists():
+            check_kind(target)
+        with file_lock(self._backends.home, target):
+            node = asked if again or not target.exists() else continued(load_node(target), asked, target)
+            sizes = request.cores or sizes_of(asked, quick=request.quick)
+            wanted = cases(node.asked(asked), sizes, request.runs)
+            if wanted:
+                write_node(node, target)  # it can be written, which is better known now than after the first sweep
+                node = self._swept(_Sweeps(request, application, node, wanted, watch, target), again=again)
+        return node.asked(asked), target
+
+    def _swept(self, sweeps: _Sweeps, *, again: bool) -> NodeMeasurement:
         try:
-            return self._on_twin(sweeps) if kind.name == TWIN else self._on_bench(sweeps), target
+            return self._on_twin(sweeps) if sweeps.node.testbed == TWIN else self._on_bench(sweeps)
         except LeaseLost:
             raise
         except Interrupted as error:
-            kept = len(load_node(target).points)
-            raise Interrupted(f"stopped; {kept} sweeps are kept in {target}, and the same command goes on") from error
+            kept = len(load_node(sweeps.path).points)
+            how = "the same command without --again goes on" if again else "the same command goes on"
+            raise Interrupted(f"stopped; {kept} sweeps are kept in {sweeps.path}, and {how}") from error
 
     def _asked(self, request: NodeRequest, application: Application, testbed: str) -> NodeMeasurement:
         """Return the measurement that a request asks for, without points.  Raises InputError, NotFound."""
@@ -120,7 +133,7 @@ class Nodes:
             processor=machine.cpu,
             machine_cores=len(self._backends.kind(testbed).topology(application).groups("core")),
             warmup_s=request.warmup_s,
-            window_s=request.window_s,
+            window_s=WINDOW_S if request.window_s is None else request.window_s,
             factor=request.factor,
             refinements=request.refinements,
             seed=request.seed,
@@ -255,15 +268,20 @@ def most_cores(
 ) -> dict[str, float]:
     """Return service -> cores that it can use on a machine with UNLIMITED of them, for which ``types`` are resolved.
 
-    Known from parameters with the role "cores"; without the services that can use all.
+    Known from the service types' ``most_cores``; without the services that can use all, or of which that is not known.
     """
     limits: dict[str, float] = {}
     for service in application.services:
-        for parameter in parameters_of(*fitted(application, types, service)):
-            fixed = service.fixed.get(parameter.name, parameter.default)
-            value = configuration.get(f"{service.name}.{parameter.name}", fixed)
-            if parameter.role == "cores" and isinstance(value, int | float) and 1 <= value < UNLIMITED:
-                limits[service.name] = float(value) * _replicas(application, service.name)
+        kind = types.get(service.type)
+        most: Value | str | None = None if kind is None else kind.most_cores
+        if isinstance(most, str):
+            named = {parameter.name: parameter for parameter in parameters_of(*fitted(application, types, service))}
+            if most not in named:  # left to the server, or given in another way
+                continue
+            fixed = service.fixed.get(most, named[most].default)
+            most = configuration.get(f"{service.name}.{most}", fixed)
+        if isinstance(most, int | float) and 1 <= most < UNLIMITED:
+            limits[service.name] = float(most) * _replicas(application, service.name)
     return limits
 
 
@@ -291,11 +309,12 @@ def _check(request: NodeRequest) -> None:
     if request.writes and not request.reads:
         raise InputError(FieldName("write_request"), ": allowed with ", FieldName("read_request"))
     for field, value, least in (
-        ("runs", request.runs, 1), ("window_s", request.window_s, 1), ("warmup_s", request.warmup_s, 0),
-        ("start_rps", request.start_rps or 1, 1), ("factor", request.factor, 1.01),
+        ("runs", request.runs, 1), ("window_s", request.window_s or 0, 1), ("warmup_s", request.warmup_s, 0),
+        ("start_rps", 1 if request.start_rps is None else request.start_rps, 1), ("factor", request.factor, 1.01),
         ("cores", min(request.cores, default=1), 1), ("operations", request.operations, 1),
+        ("limit_ms", request.limit_ms, 1),
     ):  # fmt: skip
-        if not value >= least:
+        if not least <= value < math.inf:
             raise FieldError(field, value, f"at least {least:g}")
 
 

@@ -76,7 +76,7 @@ def test_a_node_that_was_measured_here_is_planned_with(here: Here) -> None:
         ({"reads": []}, "reads", "found 'neither points nor a measured node'"),
         ({"application": "shop"}, "reads", "found 'points beside a measured node'"),
         (
-            {"application": "shop", "reads": [], "writes": [{"cores": 1, "rps": 5}]},
+            {"application": "shop", "reads": [], "writes": BODY["reads"]},
             "writes",
             "found 'points beside a measured node'",
         ),

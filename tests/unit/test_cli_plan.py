@@ -86,6 +86,10 @@ def test_no_plan_is_said_and_exits_with_1() -> None:
         (["--confidence", "2"], "confidence: found 2.0"),
         (["--currency", "USD"], "currency: found 'USD'; allowed: EUR"),
         (["--most-times", "0.5"], "most_times: found 0.5"),
+        (["--most-times", "inf"], "most_times: found inf; allowed: 1 to 1,000"),
+        (["--most-times", "nan"], "most_times: found nan"),
+        (["--seed", "-1"], "seed: found -1"),
+        (["--draws", "1000000"], "draws: found 1000000; allowed: 1 to 20,000"),
         (["--media"], "disk: found 'nothing'"),
     ],
 )
@@ -150,3 +154,12 @@ def test_each_plan_has_a_page_that_loads_nothing(home: Path, tmp_path: Path) -> 
 def test_costs_without_an_upper_end_are_said_so() -> None:
     assert range_in_words(Interval(1_000.0, 2_000.0, 3_000.0)) == "1,000.00 to 3,000.00"
     assert range_in_words(Interval(1.0, 2.0, math.inf)) == "1.00 to no end"
+
+
+@pytest.mark.parametrize("rps", [100, 1_000, 10_000])
+def test_the_example_of_an_http_application_has_plans_where_one_and_two_cores_were_measured(rps: int) -> None:
+    need = str(EXAMPLES / "need-http.yaml")
+    points = f"1:{rps}:{rps / 50},2:{1.9 * rps}:{rps / 25}"
+    status, text = run(command=["plan", need, "--node", points, "--region", "eu-west-1", "--draws", "200"])
+    assert status == 0
+    assert "cheapest: " in text

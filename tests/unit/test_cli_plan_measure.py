@@ -16,12 +16,15 @@ from framework.bench import Colocation
 from framework.bootstrap.adapters import Opened
 from framework.capacity.records import PlanRecords
 from framework.cli.main import app
+from framework.config.node_file import write_node
 from framework.config.twin_file import twin_path, twin_text
 from framework.errors import FieldError, FileError, InputError, NotFound, TailorError
 from framework.model import TuneRequest
+from framework.model.node_measurement import NodePoint
 from framework.report.page import ENVIRONMENT
 from tests.fakes import pretend_tailor
 from tests.node_machine import NodeCounters, NodeMachine, node_machine
+from tests.unit.test_node_sweep import node_with
 from tests.unit.test_twin_testbed import SLICE, TWIN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -176,6 +179,24 @@ def test_a_study_of_another_application_or_without_a_verdict_is_refused(
         run(need, "--measure", str(other), "--from", study)
     with pytest.raises(NotFound):
         run(need, "--node", "4:100", "--from", "20010101")
+
+
+def test_sweeps_of_another_application_than_the_study_are_refused(pretended: tuple[Opened, NodeMachine]) -> None:
+    tailor, machine = pretended
+    study = study_of(tailor, machine)
+    need, home = str(tailor.backends.home / "need.yaml"), tailor.backends.home
+    path = write_node(node_with(4, points=(NodePoint("default", "requests", 4, 0, 900.0, 910.0),)), home / "shop.json")
+    with pytest.raises(FieldError, match=r"from_study: .*a study of shop, which was swept, not of small"):
+        run(need, "--node-from", str(path), "--from", study, "--catalogue", MACHINES)
+
+
+def test_the_seed_of_the_cases_is_not_that_of_the_sweeps(pretended: tuple[Opened, NodeMachine]) -> None:
+    tailor, machine = pretended
+    words = [str(tailor.backends.home / "need.yaml"), "--measure", str(SMALL), "--cores", "1", "--catalogue", MACHINES]
+    run(*words)
+    driven = len(machine.driven)
+    run(*words, "--seed", "7")
+    assert len(machine.driven) == driven
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from framework.bench import Colocation
-from framework.bootstrap.adapters import Opened
 from framework.capacity.law_draws import throughput
 from framework.capacity.measured import node_of, notes, scaling_points
 from framework.config.node_file import load_node
@@ -22,8 +20,7 @@ from framework.model.events import Event
 from framework.model.node_measurement import NodeMeasurement, NodePoint, NodeRequest
 from framework.model.topology import Cpu, Topology
 from framework.use_cases.node import place_of, sizes_of
-from tests.fakes import pretend_tailor
-from tests.node_machine import MEMORY_MIB, RECEIVED, SENT, A, B, G, NodeCounters, NodeMachine, node_machine
+from tests.node_machine import MEMORY_MIB, RECEIVED, SENT, A, B, G, Made, opened_machines
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 REQUEST = NodeRequest(SMALL, cores=(1, 2, 4), refinements=4, window_s=10.0, warmup_s=2.0)
@@ -34,22 +31,8 @@ def quiet(event: Event) -> None:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Callable[..., tuple[Opened, NodeMachine]]]:
-    opened: list[Opened] = []
-
-    def make(**options: Any) -> tuple[Opened, NodeMachine]:
-        machine = node_machine(**options)
-        counters: Any = NodeCounters(machine)
-        tailor, _ = pretend_tailor(tmp_path, machine, colocation=lambda: Colocation(counters, counters, counters))
-        opened.append(tailor)
-        return tailor, machine
-
-    yield make
-    for tailor in opened:
-        tailor.close()
-
-
-Made = Callable[..., tuple[Opened, NodeMachine]]
+def made(tmp_path: Path) -> Iterator[Made]:
+    yield from opened_machines(tmp_path)
 
 
 def test_the_law_of_the_machine_is_found(made: Made) -> None:
@@ -203,6 +186,8 @@ def test_what_cannot_be_swept_is_refused(made: Made, tmp_path: Path) -> None:
         ({"runs": 0}, "runs: found 0; allowed: at least 1"),
         ({"factor": 1.0}, "factor: found 1.0"),
         ({"window_s": 0.5}, "window_s: found 0.5"),
+        ({"start_rps": 0.0}, "start_rps: found 0"),
+        ({"operations": float("inf")}, "operations: found inf"),
     ):
         with pytest.raises(FieldError, match=says):
             tailor.nodes.measure(replace(REQUEST, **changes), quiet, tmp_path / "new.json")
