@@ -64,8 +64,8 @@ def evaluate(
     quantities: dict[str, Estimate] = {}
     generator_p95, value = math.inf, None
     if window.requests and len(latency):
-        used, held = cores_used(load, machine), memory_of(load, application.tracing_service)
-        quantities = _quantities(latency, window, application.objective, used, held)
+        used, memory = cores_used(load, machine), memory_of(load, application.tracing_service)
+        quantities = _quantities(latency, window, application.objective, used, memory)
         generator_p95 = quantile(window.latency_ms, 0.95).value
         value = combine(application.objective, quantities)
         invalid += checks.lag(window, quantities["p95"].value, limits)
