@@ -195,7 +195,7 @@ class NewPlan(Body):
         default_factory=dict, description="pattern of a processor's name -> [speed] or [low, likely, high] of its cores"
     )
     confidence: Annotated[float, Field(gt=0, le=1)] = 0.9
-    draws: Annotated[int, Field(ge=1, le=2_000)] = 2_000
+    draws: Annotated[int, Field(ge=100, le=2_000)] = 2_000
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     most_nodes: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     top: Annotated[int, Field(ge=1, le=100)] = 10

@@ -20,7 +20,10 @@ from framework.capacity.laws import MOST_TIMES, ScalingLaw
 from framework.model.capacity import Interval, MachineType, Need
 
 Q = 1.76
+"""Spare cores in square roots of the busy ones: on many cores, one request in twenty waits then."""
 GIB, GIGABIT_BYTES, MB = float(2**30), 1e9 / 8, 1e6
+ASSUMED_GBPS = 0.01
+"""Network of a machine whose catalogue does not tell it: 1 % of 1 Gbit/s, which every machine has all the time."""
 DOMAINS = "failure domains"
 CORES_OF = "cores of {}"
 """Resource of a service that can use only some cores."""
@@ -93,7 +96,6 @@ def refusal(machine: MachineType, need: Need, node: MeasuredNode, currency: str)
     wanted = {
         "cores": machine.busy_cores(),
         "memory": machine.ram_gib,
-        "network": machine.network_gbps,
         "disk": machine.disk_gib if on_disk or snapshots else 1.0,
         "disk writes": machine.disk_mb_s if machine.disk_gib and (on_disk or snapshots) else 1.0,
         "IOPS": machine.iops if machine.disk_gib and on_disk else 1.0,
@@ -123,7 +125,8 @@ def counted(machines: Sequence[MachineType], demand: Demand, node: MeasuredNode,
     def column(sizes: list[float | None]) -> Array:
         return np.array([size or 0.0 for size in sizes], np.float64)[:, None] * free
 
-    network = column([machine.network_gbps for machine in machines]) * GIGABIT_BYTES * survivors
+    gbps = [ASSUMED_GBPS if machine.network_gbps is None else machine.network_gbps for machine in machines]
+    network = column([*gbps]) * GIGABIT_BYTES * survivors
     memory = column([machine.ram_gib for machine in machines]) * GIB - demand.clients * demand.connection
     memory = memory - node.software_bytes
     reads, writes = node.traffic_of("reads"), node.traffic_of("writes")
