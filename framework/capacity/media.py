@@ -46,7 +46,9 @@ def check_media(need: Need) -> None:
     """Refuse a need that does not say what disks would do.  Raises FieldError."""
     if need.on_disk is None:
         raise FieldError(
-            "media", "a need without the key 'disk'", "with that key in the need: what memory caches, and the disk's time"
+            "media",
+            "a need without the key 'disk'",
+            "with that key in the need: what memory caches, and the disk's time",
         )
 
 

@@ -25,6 +25,8 @@ GIB, GIGABIT_BYTES, MB = float(2**30), 1e9 / 8, 1e6
 ASSUMED_GBPS = 0.01
 """Network of a machine whose catalogue does not tell it: 1 % of 1 Gbit/s, which every machine has all the time."""
 DOMAINS = "failure domains"
+MISSING = "not in the catalogue: "
+"""Beginning of a reason, before the names of the values that are not told."""
 CORES_OF = "cores of {}"
 """Resource of a service that can use only some cores."""
 _STREAM = 2  # of the seed, for speeds
@@ -102,7 +104,7 @@ def refusal(machine: MachineType, need: Need, node: MeasuredNode, currency: str)
     }
     missing = [name for name, size in wanted.items() if size is None]
     if missing:
-        return f"not in the catalogue: {', '.join(missing)}"
+        return f"{MISSING}{', '.join(missing)}"
     if wanted["disk"] == 0:
         return "no disk of its own, and the need puts records on disks"
     if (machine.busy_cores() or 0.0) < 1:

@@ -144,7 +144,9 @@ def machine_of(current: Current, catalogue: Sequence[MachineType], currency: str
         choices = sorted({getattr(machine, key) for machine in named})
         if not of_key:
             raise FieldError(
-                "current", f"{key} {wanted!r}", f"the catalogue prices {current.machine} only with {_among(key, choices)}"
+                "current",
+                f"{key} {wanted!r}",
+                f"the catalogue prices {current.machine} only with {_among(key, choices)}",
             )
         if len({getattr(machine, key) for machine in of_key}) > 1:
             raise FieldError("current", f"no {key}", f"the key {key!r} with {_among('', choices)}")

@@ -229,7 +229,9 @@ def _check_speeds(speeds: Mapping[str, Interval], machines: Sequence[MachineType
     for pattern in speeds:
         if not any(fnmatchcase(name.lower(), pattern.lower()) for name in names):
             told = [name for name in names if name]
-            shown = ", ".join(told[:PROCESSORS]) + (f" and {len(told) - PROCESSORS} more" if len(told) > PROCESSORS else "")
+            shown = ", ".join(told[:PROCESSORS]) + (
+                f" and {len(told) - PROCESSORS} more" if len(told) > PROCESSORS else ""
+            )
             allowed = f"of {shown}; * stands for any text" if told else "*, as the catalogue does not tell them"
             raise FieldError("speeds", pattern, f"a pattern that fits the whole name of a processor {allowed}")
 

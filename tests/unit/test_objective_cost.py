@@ -131,7 +131,11 @@ def test_cost_without_prices_is_refused(tailor: Opened) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "field"),
-    [({"also": ("cost",)}, "also"), ({"subject_to": ("cost <= 0.2",)}, "subject_to"), ({"objective": "cost"}, "objective")],
+    [
+        ({"also": ("cost",)}, "also"),
+        ({"subject_to": ("cost <= 0.2",)}, "subject_to"),
+        ({"objective": "cost"}, "objective"),
+    ],
 )
 def test_cost_is_refused_before_a_study_where_memory_is_not_told(
     asked: dict[str, Any], field: str, tmp_path: Path
@@ -139,7 +143,9 @@ def test_cost_is_refused_before_a_study_where_memory_is_not_told(
     request = TuneRequest(ROOT / "apps" / "hotel-reservation", testbed="twin", catalogues=(MACHINES,), **asked)
     tailor = opened(Settings.from_environment({"TAILOR_HOME": str(tmp_path / "home")}))
     try:
-        with pytest.raises(InputError, match=f"^{field}: found cost, .*testbed twin does not tell it; allowed: cost on"):
+        with pytest.raises(
+            InputError, match=f"^{field}: found cost, .*testbed twin does not tell it; allowed: cost on"
+        ):
             tailor.studies.create(request)
         assert not tailor.store.studies()
         assert tailor.studies.prepared(replace(request, also=("cpu",), subject_to=(), objective=None)).modelled
