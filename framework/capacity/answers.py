@@ -42,7 +42,7 @@ class Plan:
     """Machines of one type for a need.
 
     ``needed``: nodes that are needed, in the likely case and in 90 % of the cases.  ``binding``: the resource that asks
-    for most of them.  ``by_resource``: nodes that each resource alone would take, not rounded.  ``cost_range``: per hour, of
+    for most of them.  ``by_resource``: nodes that each resource alone takes, not rounded.  ``cost_range``: per hour, of
     ``needed``.  ``speed``: of a core, the measured one's being 1; None where it is taken to be the same.  ``services``:
     the largest first; none where CPU time by service was not measured.
     """

@@ -83,8 +83,8 @@ def show(output: Console, answer: PlanAnswer) -> None:
 def _show_law(output: Console, kind: str, law: Law) -> None:
     rps = law.largest.rps
     output.print(
-        f"{kind}: {law.name} law of {number_of(len(law.points), 'point')}; on {law.largest.cores:.3g} cores {rps.likely:,.0f}/s, "
-        f"95 % interval {rps.low:,.0f} to {rps.high:,.0f}",
+        f"{kind}: {law.name} law of {number_of(len(law.points), 'point')}; on {law.largest.cores:.3g} cores "
+        f"{rps.likely:,.0f}/s, 95 % interval {rps.low:,.0f} to {rps.high:,.0f}",
         soft_wrap=True,
     )
     if law.cheapest is not None and law.cheapest.cores != law.largest.cores:

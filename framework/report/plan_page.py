@@ -80,7 +80,7 @@ def _figures(answer: PlanAnswer) -> list[tuple[str, str, str]]:
             figures.append(("Services", text, plan_plots.services_plot(cheapest)))
         if cheapest.years:
             text = (
-                f"Rates, bytes and clients grow. A line ends where more than {plans.most_nodes:,} nodes would be taken, "
+                f"Rates, bytes and clients grow. A line ends where more than {plans.most_nodes:,} nodes are needed, "
                 "or no number is enough."
             )
             figures.append(("Growth", text, plan_plots.years_plot(plans)))

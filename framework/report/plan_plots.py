@@ -81,8 +81,8 @@ def years_plot(plans: Plans) -> str:
     ):
         known = [(year, cost) for year, cost in rows if cost is not None]
         axes.plot(
-            [year for year, _ in known], [cost for _, cost in known], "--o" if colour == DEFAULT else "-o", color=colour,
-            markersize=3 if colour == DEFAULT else 6, label=label,
+            [year for year, _ in known], [cost for _, cost in known], "--o" if colour == DEFAULT else "-o",
+            color=colour, markersize=3 if colour == DEFAULT else 6, label=label,
         )  # fmt: skip
         costs += [cost for _, cost in known]
     if plans.current is not None:

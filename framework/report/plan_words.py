@@ -31,8 +31,8 @@ def assumption(plans: Plans) -> str:
     if all(plan.machine.network_gbps is not None for plan in plans.plans):
         return ""
     return (
-        f"network assumed: the catalogue does not tell it, and {1e3 * ASSUMED_GBPS:g} Mbit/s of each machine are counted "
-        "on, which every one has; with more, fewer may be enough"
+        f"network assumed: the catalogue does not tell it, and {1e3 * ASSUMED_GBPS:g} Mbit/s of each machine are "
+        "counted on, which every one has; with more, fewer may be enough"
     )
 
 
@@ -125,8 +125,8 @@ def decisive_in_words(kind: str, law: Law) -> str:
     """Return a sentence about what a law says of the cheapest plan's machine, which decides the plan."""
     chosen = law.cheapest or law.largest
     return (
-        f"{kind} on the {chosen.cores:.3g} cores of the cheapest plan's type: {chosen.rps.likely:,.0f}/s, 95 % interval "
-        f"{chosen.rps.low:,.0f} to {chosen.rps.high:,.0f}"
+        f"{kind} on the {chosen.cores:.3g} cores of the cheapest plan's type: {chosen.rps.likely:,.0f}/s, 95 % "
+        f"interval {chosen.rps.low:,.0f} to {chosen.rps.high:,.0f}"
     )
 
 

@@ -65,7 +65,7 @@ def quantities(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def refuse_cost(request: TuneRequest, objective: Objective, testbed: str) -> None:
-    """Refuse cost as a quantity of a study on a testbed that does not tell the memory of services.  Raises InputError."""
+    """Refuse cost as a quantity on a testbed that does not tell the memory of services.  Raises InputError."""
     for field in _naming_cost(request, objective):
         raise InputError(
             FieldName(field),
