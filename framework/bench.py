@@ -96,7 +96,8 @@ class TestbedKind:
     application that determine its results; a study whose digest changed cannot be resumed.  ``inert``: names of
     parameters without an effect on it.  ``manage``: the testbed without an application, to describe and examine the
     machine and to clean up; None where it leaves nothing behind.  ``colocation``: None where services cannot be moved.
-    ``prover``: the testbed that tells what servers have; None where there are no servers.
+    ``prover``: the testbed that tells what servers have; None where there are no servers.  ``memory``: whether it tells
+    how much memory services use.
     """
 
     name: str
@@ -110,6 +111,7 @@ class TestbedKind:
     manage: Callable[[Mapping[str, ServiceType]], Testbed] | None = None
     colocation: Callable[[], Colocation] | None = None
     prover: Callable[[Mapping[str, ServiceType]], Prover] | None = None
+    memory: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ STATUSES: tuple[tuple[type[TailorError], HTTPStatus], ...] = (
 )
 
 
+WORDS = {"dict_type": "allowed: a JSON object of keys and values"}  # in place of pydantic's
 MEMBERS = ("constrained-int", "literal['auto']")  # pydantic's names of a union's members, which are no keys of a body
 MOST_FOUND = 200  # characters of a value that an answer repeats
 
@@ -106,7 +107,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         complaints = [
-            {"where": ".".join(str(part) for part in fault["loc"] if part not in MEMBERS), "what": fault["msg"]}
+            {
+                "where": ".".join(str(part) for part in fault["loc"] if part not in MEMBERS),
+                "what": WORDS.get(fault["type"], fault["msg"]),
+            }
             for fault in error.errors()[:20]
         ]
         detail = "; ".join(f"{complaint['where']}: {complaint['what']}" for complaint in complaints[:3])

@@ -185,6 +185,17 @@ class NewPlan(Body):
         },
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        """Refuse unknown keys here rather than by ``extra``: here the known ones can be listed."""
+        if isinstance(data, dict) and not set(data) <= set(cls.model_fields):
+            known = ", ".join(cls.model_fields)
+            raise PydanticCustomError(
+                "unknown_key", "found an unknown key; allowed: the keys {known}", {"known": known}
+            )
+        return data
+
     need: Annotated[dict[Name, Any], Field(max_length=30)] = Field(description="as in need.yaml")
     reads: Points = Field(default_factory=list)
     writes: Points = Field(default_factory=list, description="empty: a write costs as much as a read")
@@ -195,7 +206,7 @@ class NewPlan(Body):
         default_factory=dict, description="pattern of a processor's name -> [speed] or [low, likely, high] of its cores"
     )
     confidence: Annotated[float, Field(gt=0, le=1)] = 0.9
-    draws: Annotated[int, Field(ge=1, le=2_000)] = 2_000
+    draws: Annotated[int, Field(ge=100, le=2_000)] = 2_000
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     most_nodes: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     top: Annotated[int, Field(ge=1, le=100)] = 10

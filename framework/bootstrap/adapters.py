@@ -254,6 +254,7 @@ def twin_kind(clock: Clock) -> TestbedKind:
         topology=lambda application: topology_of(load_twin(path_of(application)).hosts[0]),
         digest=lambda application: {"twin.json": twin_digest(application.directory)},
         inert=lambda application, types: inert(load_twin(path_of(application)), application, types),
+        memory=False,  # it has a model of caches only
     )
 
 

@@ -11,11 +11,16 @@ from framework.model.capacity import Current, Interval, MachineType, Need, Scali
 
 @dataclass(frozen=True, slots=True)
 class PlanOfYear:
-    """A plan after ``year`` years of growth; costs of that year, at today's price.  No nodes: none are enough."""
+    """A plan after ``year`` years of growth; costs of that year, at today's price.
+
+    No nodes: no number is enough.  No cost: they are more than a plan may have.  ``binding``: the resource that asks
+    for most of them.
+    """
 
     year: int
     nodes: int | None
     cost_per_year: float | None
+    binding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Plan:
     """Machines of one type for a need.
 
     ``needed``: nodes that are needed, in the likely case and in 90 % of the cases.  ``binding``: the resource that asks
-    for most of them.  ``by_resource``: nodes that each resource alone would take.  ``cost_range``: per hour, of
+    for most of them.  ``by_resource``: nodes that each resource alone takes, not rounded.  ``cost_range``: per hour, of
     ``needed``.  ``speed``: of a core, the measured one's being 1; None where it is taken to be the same.  ``services``:
     the largest first; none where CPU time by service was not measured.
     """
@@ -46,7 +51,7 @@ class Plan:
     nodes: int
     needed: Interval
     binding: str
-    by_resource: Mapping[str, int]
+    by_resource: Mapping[str, float]
     cost_per_hour: float
     cost_per_year: float
     cost_range: Interval
@@ -134,7 +139,10 @@ class CurrentState:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """Answer: plans, the cheapest first, at most as many as were asked for of ``count`` that there are."""
+    """Answer: plans, the cheapest first, at most as many as were asked for of ``count`` that there are.
+
+    ``most_nodes``: of one plan.
+    """
 
     need: Need
     currency: str
@@ -145,6 +153,7 @@ class Plans:
     by_year: tuple[CheapestOfYear, ...] = ()
     availability: tuple[AvailabilityCost, ...] = ()
     current: CurrentState | None = None
+    most_nodes: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +206,8 @@ class Law:
     """A fitted law in an answer: its name and parameters, what it says at the largest measured size, and its curve.
 
     ``ceiling``: the most requests/s on any number of cores, because ``narrow``, a service, can use only some; None
-    where there is no such limit.
+    where there is no such limit.  ``cheapest``: what the law says at the cores of the cheapest plan's machine; None
+    without a plan.
     """
 
     name: str
@@ -210,6 +220,7 @@ class Law:
     curve: tuple[Prediction, ...] = ()
     ceiling: float | None = None
     narrow: str = ""
+    cheapest: Prediction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from framework.capacity.demand import Array, Demand
-from framework.capacity.nodes import MeasuredNode, counted, total
+from framework.capacity.nodes import DOMAINS, MeasuredNode, counted, total
 from framework.model.capacity import MachineType, Need
 
 DRAWS = 2_000
@@ -60,6 +60,14 @@ class Counted:
         """Return resource -> nodes that it alone would take, where enough has the plan's meaning."""
         nodes = self._of(row)
         return {name: float(max(_at(array, confidence)[1][0], array[0, 0])) for name, array in nodes.items()}
+
+    def binding(self, row: int, confidence: float) -> str:
+        """Return the resource that asks for most nodes.
+
+        Where failure domains ask for as many as another resource, that resource is not the reason.
+        """
+        alone = self.alone(row, confidence)
+        return max(alone, key=lambda name: (alone[name], name == DOMAINS))
 
     def of_cases(self, row: int, need: Need) -> Array:
         """Return the whole nodes that a type takes in the likely case and in every draw; shape (cases,)."""

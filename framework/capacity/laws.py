@@ -41,6 +41,8 @@ beyond the largest and each halving below the smallest.
 
 Chosen so that nine in ten sizes of the twins of two applications are covered; on other systems it was not checked.
 """
+MISFIT = 0.2  # of a throughput: a law that misses it by more is said to
+Z95 = 1.96  # standard errors: 95 % of a normal distribution
 _STREAM = 5  # of the seed
 LOW, HIGH = 0.025, 0.975  # quantiles of the prediction interval
 
@@ -154,8 +156,9 @@ def fit(points: Sequence[ScalingPoint], seed: int = 0, narrow: Sequence[NarrowSe
     if not points:
         raise FieldError("points", "nothing", "at least one number of cores with its throughput")
     for point in points:
-        if not (point.cores >= 1 and 0 < point.throughput_rps < np.inf and 0 <= point.spread < np.inf):
-            raise FieldError("points", point, "at least 1 core, a throughput above 0, a spread of 0 or more")
+        if not (point.cores >= 1 and 0 < point.throughput_rps < np.inf and 0 <= point.spread < point.throughput_rps):
+            found = f"{point.throughput_rps:g} requests/s on {point.cores:g} cores, standard error {point.spread:g}"
+            raise FieldError("points", found, "at least 1 core, a rate above 0, a standard error below the rate")
     narrow = tuple(sorted(narrow, key=lambda service: service.ceiling))
     ceiling = narrow[0].ceiling if narrow else np.inf
     below = [point for point in points if point.throughput_rps < AT_CEILING * ceiling]
@@ -172,6 +175,20 @@ def fit(points: Sequence[ScalingPoint], seed: int = 0, narrow: Sequence[NarrowSe
     limits, beyond = np.random.default_rng([seed, _STREAM]).standard_normal((2, 1, DRAWS))
     draws = np.concatenate([law_draws(cores, rps, spread, seed), np.exp(CEILING_SPREAD * limits), beyond])
     return ScalingLaw(measured, LAWS[chosen - 1], g, a, b, missed, draws, narrow)
+
+
+def misfits(law: ScalingLaw, kind: str) -> list[str]:
+    """Return a sentence for each size at which a law is far from what was measured; ``kind``: of the requests."""
+    said = []
+    for point in law.points:
+        rps = float(law.rps(point.cores))
+        far = max(MISFIT * point.throughput_rps, Z95 * point.spread)
+        if abs(rps - point.throughput_rps) > far:
+            said.append(
+                f"the law of {kind} misses what was measured: on {point.cores:g} cores it gives {rps:,.0f}/s, and "
+                f"{point.throughput_rps:,.0f}/s were measured; are the points of one configuration?"
+            )
+    return said
 
 
 def _is_better(error: float | None, than: float | None) -> bool:

@@ -15,7 +15,7 @@ from framework.capacity.answers import MediaComparison, MediaCosts
 from framework.capacity.counting import Request
 from framework.capacity.plan import plan
 from framework.errors import FieldError
-from framework.model.capacity import Interval, MachineType
+from framework.model.capacity import Interval, MachineType, Need
 
 SIZES = (1e12, 2e12, 5e12, 1e13, 2e13, 5e13, 1e14)  # bytes: 1 to 100 TB
 DRAWS = 200
@@ -26,8 +26,7 @@ def compare_media(
     request: Request, catalogue: Sequence[MachineType], sizes: Sequence[float] = SIZES
 ) -> MediaComparison:
     """Compare for a need with ``on_disk``, whose stored bytes are replaced by each size.  Raises FieldError."""
-    if request.need.on_disk is None:
-        raise FieldError("disk", "nothing", "the key 'disk' in the need: what memory caches, and the disk's time")
+    check_media(request.need)
     rows = [_costs(request, catalogue, size) for size in sorted(sizes)]
     last = max((index for index, row in enumerate(rows) if not row.disk_is_cheaper), default=-1)
     if last == len(rows) - 1:
@@ -41,6 +40,16 @@ def compare_media(
             low, high = (low, middle) if _costs(request, catalogue, middle).disk_is_cheaper else (middle, high)
         crossover = high
     return MediaComparison(tuple(rows), crossover)
+
+
+def check_media(need: Need) -> None:
+    """Refuse a need that does not say what disks would do.  Raises FieldError."""
+    if need.on_disk is None:
+        raise FieldError(
+            "media",
+            "a need without the key 'disk'",
+            "with that key in the need: what memory caches, and the disk's time",
+        )
 
 
 def _costs(request: Request, catalogue: Sequence[MachineType], stored: float) -> MediaCosts:

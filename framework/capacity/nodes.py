@@ -20,8 +20,13 @@ from framework.capacity.laws import MOST_TIMES, ScalingLaw
 from framework.model.capacity import Interval, MachineType, Need
 
 Q = 1.76
+"""Spare cores in square roots of the busy ones: on many cores, one request in twenty waits then."""
 GIB, GIGABIT_BYTES, MB = float(2**30), 1e9 / 8, 1e6
+ASSUMED_GBPS = 0.01
+"""Network of a machine whose catalogue does not tell it: 1 % of 1 Gbit/s, which every machine has all the time."""
 DOMAINS = "failure domains"
+MISSING = "not in the catalogue: "
+"""Beginning of a reason, before the names of the values that are not told."""
 CORES_OF = "cores of {}"
 """Resource of a service that can use only some cores."""
 _STREAM = 2  # of the seed, for speeds
@@ -93,14 +98,13 @@ def refusal(machine: MachineType, need: Need, node: MeasuredNode, currency: str)
     wanted = {
         "cores": machine.busy_cores(),
         "memory": machine.ram_gib,
-        "network": machine.network_gbps,
         "disk": machine.disk_gib if on_disk or snapshots else 1.0,
         "disk writes": machine.disk_mb_s if machine.disk_gib and (on_disk or snapshots) else 1.0,
         "IOPS": machine.iops if machine.disk_gib and on_disk else 1.0,
     }
     missing = [name for name, size in wanted.items() if size is None]
     if missing:
-        return f"not in the catalogue: {', '.join(missing)}"
+        return f"{MISSING}{', '.join(missing)}"
     if wanted["disk"] == 0:
         return "no disk of its own, and the need puts records on disks"
     if (machine.busy_cores() or 0.0) < 1:
@@ -123,7 +127,8 @@ def counted(machines: Sequence[MachineType], demand: Demand, node: MeasuredNode,
     def column(sizes: list[float | None]) -> Array:
         return np.array([size or 0.0 for size in sizes], np.float64)[:, None] * free
 
-    network = column([machine.network_gbps for machine in machines]) * GIGABIT_BYTES * survivors
+    gbps = [ASSUMED_GBPS if machine.network_gbps is None else machine.network_gbps for machine in machines]
+    network = column([*gbps]) * GIGABIT_BYTES * survivors
     memory = column([machine.ram_gib for machine in machines]) * GIB - demand.clients * demand.connection
     memory = memory - node.software_bytes
     reads, writes = node.traffic_of("reads"), node.traffic_of("writes")

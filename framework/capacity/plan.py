@@ -14,7 +14,7 @@ import numpy as np
 from framework.capacity.answers import Plan, PlanOfYear, Plans, Refused
 from framework.capacity.counting import Counted, Request, count
 from framework.capacity.demand import Demand, demand
-from framework.capacity.nodes import DOMAINS, refusal, rounded
+from framework.capacity.nodes import ASSUMED_GBPS, refusal
 from framework.capacity.questions import availability_costs, current_state, sensitivities, years_of
 from framework.capacity.services import service_shares
 from framework.errors import FieldError
@@ -26,8 +26,8 @@ def plan(request: Request, catalogue: Sequence[MachineType], known: Sequence[Mac
 
     ``known``: machine types among which the one that runs now is looked up; by default the catalogue.
     """
-    _check(request, catalogue)
-    currency = request.currency or catalogue[0].currency
+    _check(request)
+    currency = currency_of(request.currency, catalogue)
     need = request.need
     wanted = demand(need, request.draws, request.seed)
     reasons = {index: refusal(machine, need, request.node, currency) for index, machine in enumerate(catalogue)}
@@ -35,7 +35,7 @@ def plan(request: Request, catalogue: Sequence[MachineType], known: Sequence[Mac
     refused = [Refused(machine, reasons[index]) for index, machine in enumerate(catalogue) if reasons[index]]
     if not usable:
         current = current_state(request, known or catalogue, currency, wanted, None)
-        return Plans(need, currency, (), 0, tuple(refused), current=current)
+        return Plans(need, currency, (), 0, tuple(refused), current=current, most_nodes=request.most_nodes)
     counts = count(request, usable, wanted)
     enough = counts.nodes <= request.most_nodes
     for row in np.flatnonzero(~enough):
@@ -57,17 +57,23 @@ def plan(request: Request, catalogue: Sequence[MachineType], known: Sequence[Mac
         by_year=by_year,
         availability=availability_costs(request, asked, wanted) if cheapest else (),
         current=current_state(request, known or catalogue, currency, wanted, cheapest),
+        most_nodes=request.most_nodes,
     )
 
 
-def _check(request: Request, catalogue: Sequence[MachineType]) -> None:
+def currency_of(wanted: str, catalogue: Sequence[MachineType]) -> str:
+    """Return the currency of plans over a catalogue; ``wanted``: empty for its only one.  Raises FieldError."""
     currencies = sorted({machine.currency for machine in catalogue})
     if not catalogue:
         raise FieldError("catalogue", "nothing", "at least one machine type")
-    if not request.currency and len(currencies) > 1:
+    if not wanted and len(currencies) > 1:
         raise FieldError("currency", ", ".join(currencies), "one of them, as prices are not converted")
-    if request.currency and request.currency not in currencies:
-        raise FieldError("currency", request.currency, ", ".join(currencies))
+    if wanted and wanted not in currencies:
+        raise FieldError("currency", wanted, ", ".join(currencies))
+    return wanted or currencies[0]
+
+
+def _check(request: Request) -> None:
     if not 1 <= request.draws <= 1_000_000:
         raise FieldError("draws", request.draws, "1 to 1000000")
     if not 0 < request.confidence <= 1:
@@ -85,7 +91,11 @@ def _excuse(counts: Counted, row: int, request: Request) -> str:
             "cpu": "a request takes longer than the limit on its cores, even when it never waits",
             "memory": f"{software}the connections of all clients fill its memory",
         }.get(binding, f"{binding}: a request takes longer than the limit, however few wait for them")
-    return f"{binding} would take {counts.nodes[row]:.0f} nodes, more than the {request.most_nodes} allowed"
+    assumed = counts.machines[row].network_gbps is None and binding.startswith("network")
+    return (
+        f"{binding} would take {counts.nodes[row]:,.0f} nodes, more than the {request.most_nodes:,} allowed"
+        + f" (with {1e3 * ASSUMED_GBPS:g} Mbit/s each, as the catalogue does not tell their network)" * assumed
+    )
 
 
 def _plan(request: Request, counts: Counted, row: int, wanted: Demand, years: tuple[PlanOfYear, ...]) -> Plan:
@@ -98,9 +108,8 @@ def _plan(request: Request, counts: Counted, row: int, wanted: Demand, years: tu
         machine=machine,
         nodes=int(counts.nodes[row]),
         needed=needed,
-        # Where domains ask for as many as another resource, that resource is not the reason.
-        binding=max(alone, key=lambda name: (alone[name], name == DOMAINS)),
-        by_resource={name: int(rounded(np.asarray(nodes), request.need)) for name, nodes in alone.items()},
+        binding=counts.binding(row, request.confidence),
+        by_resource=alone,
         cost_per_hour=cost,
         cost_per_year=cost * HOURS_PER_YEAR,
         cost_range=needed.times(price),

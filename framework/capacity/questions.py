@@ -42,9 +42,9 @@ def years_of(
     for year in range(request.need.years + 1 if machines and request.need.years else 0):
         counts = count(request, machines, wanted.after(year))
         for row, nodes, cost in zip(range(shown), counts.nodes.tolist(), counts.costs.tolist(), strict=False):
-            possible = math.isfinite(nodes)
-            entry = PlanOfYear(year, int(nodes) if possible else None, cost * HOURS_PER_YEAR if possible else None)
-            rows[row].append(entry)
+            yearly = cost * HOURS_PER_YEAR if nodes <= request.most_nodes else None
+            binding = counts.binding(row, request.confidence)
+            rows[row].append(PlanOfYear(year, int(nodes) if math.isfinite(nodes) else None, yearly, binding))
         best = _cheapest(counts, request)
         cheapest.append(
             CheapestOfYear(year, "", None, None)
@@ -98,14 +98,8 @@ def current_state(
     current = request.need.current
     if current is None:
         return None
-    machine = _machine_of(current, catalogue)
-    if current.price_per_hour is not None:
-        machine = replace(machine, price_per_hour=current.price_per_hour, currency=currency)
-    if machine.price_per_hour is None:
-        raise FieldError("current", machine.name, "a machine type with a price, or the key 'price_per_hour' beside it")
-    if machine.currency != currency:
-        raise FieldError("current", f"a price in {machine.currency}", f"a price in {currency}, as none is converted")
-    cost = current.nodes * machine.price_per_hour
+    machine = machine_of(current, catalogue, currency)
+    cost = current.nodes * (machine.price_per_hour or math.nan)
     saving = None if proposed is None else cost - proposed.cost_per_hour
     state = CurrentState(
         current, machine, None, 0.0, False, "", cost, cost * HOURS_PER_YEAR, None, saving,
@@ -118,7 +112,6 @@ def current_state(
 def _counted_state(request: Request, state: CurrentState, wanted: Demand) -> CurrentState:
     nodes = state.current.nodes
     counts = count(request, [state.machine], wanted)
-    alone = counts.alone(0, request.confidence)
     needed = float(counts.nodes[0])
     last_year = None
     for year in range(request.need.years + 1):
@@ -131,14 +124,15 @@ def _counted_state(request: Request, state: CurrentState, wanted: Demand) -> Cur
         needed=int(needed) if possible else None,
         covered=float(np.mean(counts.of_cases(0, request.need)[1:] <= nodes)),
         enough=needed <= nodes,
-        binding=max(alone, key=lambda name: alone[name]),
+        binding=counts.binding(0, request.confidence),
         last_year=last_year,
         reason="" if possible else "no number of them is enough",
         extrapolated=request.node.unlike(state.machine),
     )
 
 
-def _machine_of(current: Current, catalogue: Sequence[MachineType]) -> MachineType:
+def machine_of(current: Current, catalogue: Sequence[MachineType], currency: str) -> MachineType:
+    """Return the type of the machines that run now, at the price that is paid.  Raises FieldError."""
     named = [machine for machine in catalogue if machine.name == current.machine]
     if not named:
         known = sorted({machine.name for machine in catalogue})
@@ -148,10 +142,27 @@ def _machine_of(current: Current, catalogue: Sequence[MachineType]) -> MachineTy
         wanted = getattr(current, key)
         of_key = [machine for machine in named if getattr(machine, key) == wanted] if wanted else named
         choices = sorted({getattr(machine, key) for machine in named})
-        if not of_key or len({getattr(machine, key) for machine in of_key}) > 1:
-            raise FieldError("current", f"{key} {wanted!r}", f"the key {key!r} with one of {', '.join(choices)}")
+        if not of_key:
+            raise FieldError(
+                "current",
+                f"{key} {wanted!r}",
+                f"the catalogue prices {current.machine} only with {_among(key, choices)}",
+            )
+        if len({getattr(machine, key) for machine in of_key}) > 1:
+            raise FieldError("current", f"no {key}", f"the key {key!r} with {_among('', choices)}")
         named = of_key
-    return named[0]
+    machine = named[0]
+    if current.price_per_hour is not None:
+        machine = replace(machine, price_per_hour=current.price_per_hour, currency=currency)
+    if machine.price_per_hour is None:
+        raise FieldError("current", machine.name, "a machine type with a price, or the key 'price_per_hour' beside it")
+    if machine.currency != currency:
+        raise FieldError("current", f"a price in {machine.currency}", f"a price in {currency}, as none is converted")
+    return machine
+
+
+def _among(key: str, choices: Sequence[str]) -> str:
+    return f"{key} one of {', '.join(choices)}".strip() if len(choices) > 1 else f"{key} {choices[0]}".strip()
 
 
 def tuning_gain(

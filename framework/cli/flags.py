@@ -17,6 +17,7 @@ FLAGS: Mapping[str, str] = {
     "limit_ms": "--sweep",
     "peak_rps": "--peak",
     "seconds": "--duration",
+    "speeds": "--speed",
     "start_rps": "--start",
 }
 

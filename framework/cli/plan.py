@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,15 +21,18 @@ from framework.errors import FieldError, FieldName, InputError
 from framework.model.capacity import Interval, ScalingPoint
 from framework.model.documents import encode
 from framework.model.events import Event, ProfileStepStarted, RateMeasured
-from framework.model.measurement import Estimate
 from framework.model.node_measurement import NodeMeasurement, NodeRequest
-from framework.use_cases.capacity import PlanRequest
+from framework.use_cases.capacity import PlanRequest, check_page, read_inputs
 
 if TYPE_CHECKING:
     from framework.bootstrap.adapters import Opened
 
 MOST_CORES = 4096
-POINTS = "CORES:RPS or CORES:RPS:SPREAD, with commas between, such as 1:90000,4:340000,16:1123453:20000"
+MOST_RPS = 1e12
+POINTS = (
+    "CORES:RPS or CORES:RPS:SPREAD (the standard error of RPS), with commas between, such as "
+    "1:90000,4:340000,16:1123453:20000"
+)
 SPEED = "PATTERN=SPEED or PATTERN=LOW,LIKELY,HIGH, above 0, such as '*Graviton*=0.8,0.9,1.1'"
 CORES = "whole numbers with commas between, such as 1,2,4"
 _OF_NODE = ("node", "node_from", "measure")
@@ -38,7 +42,7 @@ _OF_MEASURING = (
 )  # fmt: skip
 _RANGES = {
     "confidence": (0, 1),
-    "draws": (1, 20_000),
+    "draws": (100, 20_000),
     "seed": (0, 2**31 - 1),
     "most_nodes": (1, 1_000_000),
     "most_times": (1, 1_000),
@@ -108,13 +112,18 @@ def plan(context: typer.Context, need: Need, as_json: Json = False, **given: Any
     _check_node(given, options.typed_in(context))
     tailor = opened()
     study = tailor.store.get(given["from_study"]).id if given["from_study"] else ""
+    request = _request(need, {**given, "from_study": study})
+    if given["page"] is not None:
+        check_page(given["page"])
+    if given["measure"] is not None:  # before hours of measuring
+        read_inputs(request)
     node = _node(tailor, {**given, "from_study": study})
     if study and node is not None:
         _check_application(tailor, study, node)
     swept = node is not None and node.study == study
     ratio = tailor.results.cpu_ratio(study) if study and not swept else None
     with messages.status("planning"):
-        made = tailor.plans.make(_request(need, {**given, "from_study": study}, node, ratio), given["page"])
+        made = tailor.plans.make(replace(request, node=node, cpu_ratio=ratio), given["page"])
     if as_json:
         print_json({"plan": made.id, "page": made.page, **encode(made.answer)})
     else:
@@ -183,12 +192,12 @@ def _node(tailor: Opened, given: Mapping[str, Any]) -> NodeMeasurement | None:
     return node
 
 
-def _request(need: Path, given: Mapping[str, Any], node: NodeMeasurement | None, ratio: Estimate | None) -> PlanRequest:
+def _request(need: Path, given: Mapping[str, Any]) -> PlanRequest:
+    """Return the question without the sweeps of a node, which may have to be made yet.  Raises FieldError."""
     points = {name: _points(name, given[name]) for name in ("node", "node_writes") if given[name] is not None}
     return PlanRequest(
         need=need,
         catalogues=given["catalogue"] or (),
-        node=node,
         reads=points.get("node", ()),
         writes=points.get("node_writes", ()),
         speeds=dict(_speed(text) for text in given["speed"] or []),
@@ -203,7 +212,6 @@ def _request(need: Path, given: Mapping[str, Any], node: NodeMeasurement | None,
         extrapolate=given["extrapolate"],
         media=given["media"],
         study=given["from_study"],
-        cpu_ratio=ratio,
     )
 
 
@@ -222,8 +230,9 @@ def _points(field: str, text: str) -> Sequence[ScalingPoint]:
             cores, rps, spread = [*values, 0.0][:3]
         except ValueError:
             raise FieldError(field, part, POINTS) from None
-        if len(values) > 3 or not (cores >= 1 and 0 < rps < float("inf") and 0 <= spread < float("inf")):
-            raise FieldError(field, part, f"{POINTS}; at least 1 core, RPS above 0")
+        if len(values) > 3 or not (1 <= cores <= MOST_CORES and 0 < rps <= MOST_RPS and 0 <= spread < rps):
+            bounds = f"1 to {MOST_CORES:,} cores, RPS above 0 and up to {MOST_RPS:.0e}, SPREAD below RPS"
+            raise FieldError(field, part, f"{POINTS}; {bounds}")
         points.append(ScalingPoint(cores, rps, spread))
     return points
 

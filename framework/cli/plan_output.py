@@ -21,12 +21,19 @@ from framework.capacity.answers import (
 )
 from framework.cli import terminal
 from framework.report.plan_words import (
+    advice,
+    assumption,
     ceiling_in_words,
+    decisive_in_words,
     gain_in_words,
+    horizon,
+    not_considered,
+    number_of,
     plan_name,
     range_in_words,
     refusals,
     state_in_words,
+    year_in_words,
 )
 
 MOST_REASONS = 8
@@ -43,16 +50,21 @@ def show(output: Console, answer: PlanAnswer) -> None:
         output.print("writes: not measured; taken to cost as much as reads")
     else:
         _show_law(output, "writes", answer.writes)
+    if not plans.plans:
+        output.print("[red]no machine type of the catalogue meets the need[/]")
+        if what := advice(plans):
+            output.print(terminal.escape(f"what would help: {what}"), soft_wrap=True)
     for note in answer.notes:
         output.print(terminal.escape(note), soft_wrap=True)
     if plans.plans:
         output.print(_table(plans))
         output.print(
-            f"{len(plans.plans)} of {plans.count} plans, the cheapest first; nodes are enough in "
-            f"{answer.confidence:.0%} of the cases, costs have the interval of 90 %; needed: in the likely case",
+            f"{len(plans.plans)} of {number_of(plans.count, 'plan')}, the cheapest first, for today's need\n"
+            f"nodes: enough in {answer.confidence:.0%} of the cases; needed: in the likely case\n"
+            "costs: of the nodes, and the interval of 90 % of the cases",
             soft_wrap=True,
         )
-        _show_cheapest(output, plans.plans[0], plans.currency)
+        _show_cheapest(output, plans)
         _show_services(output, plans.plans[0].services)
         _show_notes(output, plans)
     if plans.current is not None:
@@ -71,10 +83,12 @@ def show(output: Console, answer: PlanAnswer) -> None:
 def _show_law(output: Console, kind: str, law: Law) -> None:
     rps = law.largest.rps
     output.print(
-        f"{kind}: {law.name} law of {len(law.points)} points; on {law.largest.cores:.3g} cores {rps.likely:,.0f}/s, "
-        f"95 % interval {rps.low:,.0f} to {rps.high:,.0f}",
+        f"{kind}: {law.name} law of {number_of(len(law.points), 'point')}; on {law.largest.cores:.3g} cores "
+        f"{rps.likely:,.0f}/s, 95 % interval {rps.low:,.0f} to {rps.high:,.0f}",
         soft_wrap=True,
     )
+    if law.cheapest is not None and law.cheapest.cores != law.largest.cores:
+        output.print(decisive_in_words(kind, law), soft_wrap=True)
     if law.ceiling is not None:
         output.print(terminal.escape(ceiling_in_words(kind, law)), soft_wrap=True)
 
@@ -87,8 +101,8 @@ def _table(plans: Plans) -> Table:
     for entry in plans.plans:
         table.add_row(
             terminal.escape(plan_name(entry)),
-            str(entry.nodes),
-            f"{entry.needed.likely:.0f}",
+            f"{entry.nodes:,}",
+            f"{entry.needed.likely:,.0f}",
             entry.binding,
             f"{entry.cost_per_hour:,.2f}",
             range_in_words(entry.cost_range),
@@ -96,14 +110,21 @@ def _table(plans: Plans) -> Table:
     return table
 
 
-def _show_cheapest(output: Console, cheapest: Plan, currency: str) -> None:
-    resources = ", ".join(f"{name} {nodes}" for name, nodes in cheapest.by_resource.items())
-    text = (
-        f"cheapest: {cheapest.nodes} x {plan_name(cheapest)}: {cheapest.cost_per_hour:,.2f} {currency}/hour, "
+def _show_cheapest(output: Console, plans: Plans) -> None:
+    cheapest, currency = plans.plans[0], plans.currency
+    resources = ", ".join(f"{name} {nodes:,.3g}" for name, nodes in cheapest.by_resource.items())
+    today = " (today, without growth)" if plans.by_year else ""
+    lines = [
+        f"cheapest: {cheapest.nodes:,} x {plan_name(cheapest)}: {cheapest.cost_per_hour:,.2f} {currency}/hour, "
         f"{cheapest.cost_per_year:,.0f} {currency}/year, {cheapest.cost_per_million_requests:.3g} {currency} per "
-        f"million requests; nodes that each resource takes: {resources}"
-    )
-    output.print(terminal.escape(text), soft_wrap=True)
+        f"million requests{today}",
+        horizon(plans),
+        not_considered(plans),
+        assumption(plans),
+        f"nodes that each resource alone takes, before they are rounded up: {resources}",
+    ]
+    for line in filter(None, lines):
+        output.print(terminal.escape(line), soft_wrap=True)
 
 
 def _show_services(output: Console, services: Sequence[ServiceShare]) -> None:
@@ -113,13 +134,13 @@ def _show_services(output: Console, services: Sequence[ServiceShare]) -> None:
     for column in ("service", "of the CPU time", "busy cores", "nodes, apart"):
         table.add_column(column, justify="left" if column == "service" else "right")
     for service in services[:MOST_SERVICES]:
-        row = (f"{service.share:.1%}", f"{service.busy_cores:.1f}", str(service.nodes_apart))
+        row = (f"{service.share:.1%}", f"{service.busy_cores:.1f}", f"{service.nodes_apart:,}")
         table.add_row(terminal.escape(service.service), *row)
     output.print(table)
     rest = len(services) - MOST_SERVICES
     more = f" ({rest} more services in --json)" if rest > 0 else ""
     apart = sum(service.nodes_apart for service in services)
-    output.print(f"each service on nodes of its own would take {apart} nodes for the CPU{more}", soft_wrap=True)
+    output.print(f"each service on nodes of its own would take {apart:,} nodes for the CPU{more}", soft_wrap=True)
 
 
 def _show_notes(output: Console, plans: Plans) -> None:
@@ -152,7 +173,7 @@ def _show_gain(output: Console, gain: TuningGain, currency: str) -> None:
 
 def _show_sensitivity(output: Console, plans: Plans) -> None:
     for row in plans.sensitivity:
-        what = row.amount if "/" in row.amount else f"20 % more {row.amount}"
+        what = f"with a {row.amount}" if "/" in row.amount else f"with 20 % more {row.amount}"
         cost = "no plan" if row.cost_per_hour is None else f"{row.cost_per_hour:,.2f} {plans.currency}/hour"
         change = "" if row.change is None else f" ({row.change:+.0%}, {row.machine})"
         output.print(terminal.escape(f"{what}: {cost}{change}"), soft_wrap=True)
@@ -160,23 +181,16 @@ def _show_sensitivity(output: Console, plans: Plans) -> None:
 
 def _show_availability(output: Console, plans: Plans) -> None:
     for row in plans.availability:
-        copies = "1 copy" if row.replicas == 1 else f"{row.replicas} copies"
-        domains = "1 failure domain" if row.failure_domains == 1 else f"{row.failure_domains} failure domains"
+        copies = number_of(row.replicas, "copy", "copies")
+        domains = number_of(row.failure_domains, "failure domain")
         cost = "no plan" if row.cost_per_hour is None else f"{row.cost_per_hour:,.2f} {plans.currency}/hour"
         asked = (row.replicas, row.failure_domains) == (plans.need.replicas, plans.need.failure_domains)
         output.print(f"{copies} in {domains}: {cost}{' (as asked)' if asked else ''}", soft_wrap=True)
 
 
 def _show_years(output: Console, plans: Plans) -> None:
-    cheapest = plans.plans[0]
-    for year, best in zip(cheapest.years, plans.by_year, strict=True):
-        nodes = "no number of nodes is enough" if year.nodes is None else f"{year.nodes} nodes"
-        cost = "" if year.cost_per_year is None else f", {year.cost_per_year:,.0f} {plans.currency}/year"
-        other = ""
-        if best.machine != cheapest.machine.name and best.cost_per_year is not None:
-            other = f"; cheapest then: {best.nodes} x {best.machine}, {best.cost_per_year:,.0f} {plans.currency}/year"
-        text = f"year {year.year}: {cheapest.machine.name}, {nodes}{cost}{other}"
-        output.print(terminal.escape(text), soft_wrap=True)
+    for row in range(len(plans.by_year)):
+        output.print(terminal.escape(year_in_words(plans, row)), soft_wrap=True)
 
 
 def _show_media(output: Console, media: MediaComparison, currency: str) -> None:
@@ -199,8 +213,6 @@ def _show_media(output: Console, media: MediaComparison, currency: str) -> None:
 def _show_refused(output: Console, plans: Plans) -> None:
     reasons: Counter[str] = refusals(plans)
     for reason, count in reasons.most_common(MOST_REASONS):
-        output.print(terminal.escape(f"refused: {count} types: {reason}"), soft_wrap=True)
+        output.print(terminal.escape(f"refused: {number_of(count, 'type')}: {reason}"), soft_wrap=True)
     if len(reasons) > MOST_REASONS:
-        output.print(f"and {len(reasons) - MOST_REASONS} more reasons (--json has every type's)")
-    if not plans.plans:
-        output.print("[red]no machine type of the catalogue meets the need[/]")
+        output.print(f"and {number_of(len(reasons) - MOST_REASONS, 'more reason')} (--json has every type's)")

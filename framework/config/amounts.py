@@ -23,15 +23,15 @@ _BYTES = {
     "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40, "PiB": 2.0**50,
 }  # fmt: skip
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_PER = {"s": 1.0, "min": 60.0, "h": 3_600.0}
+_PER = {"s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 
-RATE_PATTERN = rf"^{_NUMBER} ?([kMG]?)/(s|min|h)$"
+RATE_PATTERN = rf"^{_NUMBER} ?([kMG]?)/(s|min|h|d)$"
 BYTES_PATTERN = rf"^{_NUMBER} ?({'|'.join(_BYTES)})$"
 TIME_PATTERN = rf"^{_NUMBER} ?({'|'.join(_TIMES)})$"
 COUNT_PATTERN = rf"^{_NUMBER}([kMG])$"
 PERCENT_PATTERN = rf"^{_NUMBER} ?%$"
 
-RATE = "a rate above 0 with its unit, /s, /min or /h, such as 10M/s, 500k/s, 90/min"
+RATE = "a rate above 0 per s, min, h or d, such as 10M/s, 500k/s, 90/min"
 BYTES = f"bytes above 0 with their unit, {', '.join(_BYTES)}, such as 1TB"
 TIME = f"a time above 0 with its unit, {', '.join(_TIMES)}, such as 1ms"
 COUNT = "a number of at least 1, such as 1000 or 100k"
@@ -43,12 +43,15 @@ FILLED = "a share above 0 and at most 1, such as 75% or 0.75"
 def _matched(text: Any, pattern: str, allowed: str) -> re.Match[str]:
     match = re.fullmatch(pattern, text) if type(text) is str else None
     if match is None:
-        raise refuse(allowed)
+        spelling = "; without commas" if "," in str(text) else "; without spaces" if " " in str(text) else ""
+        raise refuse(allowed + spelling)
     return match
 
 
 def _positive(value: float, allowed: str) -> float:
-    if not 0 < value <= MOST:
+    if value > MOST:
+        raise refuse(f"{allowed}; at most 10^21, in the unit without a prefix")
+    if not value > 0:
         raise refuse(allowed)
     return value
 

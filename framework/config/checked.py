@@ -50,6 +50,11 @@ def refuse_key(key: str, allowed: str) -> PydanticCustomError:
     return PydanticCustomError("unknown_key", "{allowed}", {"key": key, "allowed": allowed})
 
 
+def refuse_value(key: str, allowed: str) -> PydanticCustomError:
+    """Make the error of a mapping in which the value of a key does not go with the others."""
+    return PydanticCustomError("refused_value", "{allowed}", {"key": key, "allowed": allowed})
+
+
 def _regular_expression(pattern: str) -> str:
     groups = _compiled(pattern).groups
     if groups != 1:
@@ -150,6 +155,8 @@ def _complaint(document: Document, item: dict[str, Any]) -> tuple[KeyPath, objec
         return tuple(place), "nothing", f"the key {item['loc'][-1]!r}"
     if kind == "unknown_key":
         return (*place, context["key"]), context["key"], context["allowed"]
+    if kind == "refused_value":
+        return (*place, context["key"]), _shown(at[context["key"]]), context["allowed"]
     return tuple(place), _shown(at), _allowed(item)
 
 
@@ -167,6 +174,8 @@ def _shown(value: Any) -> Any:
     if value is None:
         return "nothing"
     if isinstance(value, dict):
+        if list(value) == ["low", "likely", "high"]:
+            return ", ".join(f"{name} {_shown(end)}" for name, end in value.items())
         return f"a mapping with the keys {', '.join(map(str, value))}" if value else "an empty mapping"
     if isinstance(value, list):
         return f"a list of {len(value)}"

@@ -18,8 +18,10 @@ from framework.config.amounts import (
     Time,
     TimeAmount,
 )
-from framework.config.checked import Strict, Text, load, refuse
+from framework.config.checked import Strict, Text, load, refuse, refuse_value
+from framework.config.document import read_document
 from framework.config.machine_catalogue import Price
+from framework.errors import FileError
 from framework.model.capacity import NONE, Current, Interval, Need, OnDisk, Snapshots
 
 
@@ -33,14 +35,25 @@ def _given(value: Any) -> Any:
 GIVEN = BeforeValidator(_given)
 
 
-class GrowthEntry(Strict):
+class _Entry(Strict):
+    """A mapping of a need: anything else is refused with its keys."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mapping(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise refuse(f"a mapping with the keys {', '.join(cls.model_fields)}")
+        return data
+
+
+class GrowthEntry(_Entry):
     """Growth of rates, bytes and clients over years."""
 
     per_year: GrowthAmount
     years: int = Field(ge=1, le=30, description="that the plan looks ahead")
 
 
-class AvailabilityEntry(Strict):
+class AvailabilityEntry(_Entry):
     """Copies of each record, and groups of machines that fail at once."""
 
     replicas: int = Field(1, ge=1, le=100, description="copies of each record, the first one included")
@@ -55,7 +68,7 @@ class AvailabilityEntry(Strict):
         return self
 
 
-class SnapshotsEntry(Strict):
+class SnapshotsEntry(_Entry):
     """Copies of all records on each node's disk."""
 
     kept: int = Field(
@@ -64,7 +77,7 @@ class SnapshotsEntry(Strict):
     every: Time
 
 
-class DiskEntry(Strict):
+class DiskEntry(_Entry):
     """Records that stay on disks; memory caches some."""
 
     cached: Share = Field(description="share of the bytes in memory")
@@ -78,7 +91,7 @@ class DiskEntry(Strict):
         return self
 
 
-class CurrentEntry(Strict):
+class CurrentEntry(_Entry):
     """The machines that run now; the plan says whether they are enough, and what others would cost."""
 
     machine: Text = Field(description="a machine type of the catalogue")
@@ -125,7 +138,7 @@ class NeedFile(Strict):
         if (self.connection is None) != (self.clients is None):
             raise refuse("both of the keys 'clients' and 'connection', or neither")
         if self.record.interval().high > self.stored.interval().low:
-            raise refuse("a record that is no larger than all that is stored")
+            raise refuse_value("record", "a record that is no larger than all that is stored, the key 'stored'")
         if self.disk is not None and self.reads is None:
             raise refuse("the key 'reads' where there is 'disk'")
         return self
@@ -156,6 +169,11 @@ class NeedFile(Strict):
 
 def _interval(amount: RateAmount | BytesAmount | CountAmount | None) -> Interval:
     return NONE if amount is None else amount.interval()
+
+
+def error_in_need(path: Path, key: str, found: object, allowed: str) -> FileError:
+    """Make the error of a key of a need, with its line.  Raises FileError where the file cannot be read."""
+    return read_document(path).error((key,), found, allowed)
 
 
 def load_need(path: Path) -> Need:

@@ -11,8 +11,14 @@ from framework.report import plan_plots
 from framework.report.figure import labelled
 from framework.report.page import ENVIRONMENT
 from framework.report.plan_words import (
+    advice,
+    assumption,
     ceiling_in_words,
+    decisive_in_words,
     gain_in_words,
+    horizon,
+    not_considered,
+    number_of,
     plan_name,
     range_in_words,
     refusals,
@@ -35,6 +41,10 @@ def plan_contents(answer: PlanAnswer) -> dict[str, Any]:
         "cheapest": plans.plans[0] if plans.plans else None,
         "current": [] if plans.current is None else state_in_words(plans.current, plans.currency),
         "figures": [(title, text, Markup(drawing)) for title, text, drawing in _figures(answer)],
+        "said": [line for line in (horizon(plans), not_considered(plans), assumption(plans)) if line],
+        "advice": "" if plans.plans else advice(plans),
+        "number_of": number_of,
+        "decisive": [decisive_in_words(kind, law) for kind, law in laws_of(answer).items() if law.cheapest is not None],
         "refusals": refusals(plans).most_common(),
         "prices": sorted({(plan.machine.priced_on, plan.machine.source) for plan in plans.plans}),
         "plan_name": plan_name,
@@ -69,7 +79,11 @@ def _figures(answer: PlanAnswer) -> list[tuple[str, str, str]]:
             text = "Each node of the plan runs its share of all of them."
             figures.append(("Services", text, plan_plots.services_plot(cheapest)))
         if cheapest.years:
-            figures.append(("Growth", "Rates, bytes and clients grow.", plan_plots.years_plot(plans)))
+            text = (
+                f"Rates, bytes and clients grow. A line ends where more than {plans.most_nodes:,} nodes are needed, "
+                "or no number is enough."
+            )
+            figures.append(("Growth", text, plan_plots.years_plot(plans)))
         if any(row.change is not None for row in plans.sensitivity):
             text = "Of the cheapest plan, whichever type that then is."
             figures.append(("Sensitivity", text, plan_plots.sensitivity_plot(plans)))

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from framework.capacity.answers import Law, MediaComparison, Plan, Plans
 from framework.report.figure import BAD, BEST, DEFAULT, OTHER, figure, svg
-from framework.report.plan_words import plan_name
+from framework.report.plan_words import number_of, plan_name
 
 MOST_SERVICES = 20
+WIDE = 20  # times the least cost, from which an axis is logarithmic
 
 
 def laws_plot(laws: Mapping[str, Law]) -> str:
@@ -35,6 +36,7 @@ def laws_plot(laws: Mapping[str, Law]) -> str:
     axes.axvline(max(law.largest.cores for law in laws.values()), color=DEFAULT, linewidth=0.8, linestyle=":")
     axes.set_xlabel("physical cores of a node (dotted: the most that were measured)")
     axes.set_ylabel("requests per second")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, loc="upper left")
     return svg(drawing)
@@ -47,7 +49,7 @@ def costs_plot(plans: Plans) -> str:
     axes.barh(range(len(shown)), [plan.cost_per_hour for plan in shown], color=OTHER, height=0.62)
     highs = [_finite(plan.cost_range.high, plan.cost_per_hour) for plan in shown]
     axes.hlines(range(len(shown)), [plan.cost_range.low for plan in shown], highs, color="#111827", linewidth=1.0)
-    axes.set_yticks(range(len(shown)), [f"{plan.nodes} x {plan_name(plan)}" for plan in shown])
+    axes.set_yticks(range(len(shown)), [f"{plan.nodes:,} x {plan_name(plan)}" for plan in shown])
     if plans.current is not None:
         axes.axvline(plans.current.cost_per_hour, color=BAD, linewidth=1.0, linestyle="--", label="what runs now")
         axes.legend(frameon=False, loc="lower right")
@@ -57,13 +59,14 @@ def costs_plot(plans: Plans) -> str:
 
 def resources_plot(plan: Plan) -> str:
     """Plot the nodes that each resource alone would take."""
-    names = [name for name, nodes in plan.by_resource.items() if nodes][::-1]
+    names = [*plan.by_resource][::-1]
     drawing, axes = figure(7.6, 0.7 + 0.26 * max(len(names), 3))
     colours = [BEST if name == plan.binding else OTHER for name in names]
     nodes = [plan.by_resource[name] for name in names]
     axes.barh(names, nodes, color=colours)
     for place, count in enumerate(nodes):
-        axes.text(count, place, f" {count}", va="center", fontsize=8)
+        axes.text(count, place, f" {count:,.3g}", va="center", fontsize=8)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel(f"nodes of {plan.machine.name} that each resource alone would take (dark: it binds)")
     return svg(drawing)
 
@@ -71,15 +74,17 @@ def resources_plot(plan: Plan) -> str:
 def years_plot(plans: Plans) -> str:
     """Plot cost per year over the years of growth: of the cheapest type of today, and of the cheapest of each year."""
     drawing, axes = figure(7.6, 3.0)
-    first = plans.plans[0]
+    first, costs = plans.plans[0], []
     for label, colour, rows in (
-        (f"{first.machine.name} kept", DEFAULT, [(year.year, year.cost_per_year) for year in first.years]),
         ("cheapest type of each year", BEST, [(year.year, year.cost_per_year) for year in plans.by_year]),
+        (f"{first.machine.name} kept", DEFAULT, [(year.year, year.cost_per_year) for year in first.years]),
     ):
         known = [(year, cost) for year, cost in rows if cost is not None]
         axes.plot(
-            [year for year, _ in known], [cost for _, cost in known], "-o", color=colour, markersize=4, label=label
-        )
+            [year for year, _ in known], [cost for _, cost in known], "--o" if colour == DEFAULT else "-o",
+            color=colour, markersize=3 if colour == DEFAULT else 6, label=label,
+        )  # fmt: skip
+        costs += [cost for _, cost in known]
     if plans.current is not None:
         axes.axhline(plans.current.cost_per_year, color=BAD, linewidth=0.9, linestyle="--", label="what runs now costs")
         if plans.current.last_year is not None:
@@ -87,7 +92,11 @@ def years_plot(plans: Plans) -> str:
     axes.set_xticks([year.year for year in first.years])
     axes.set_xlabel("years of growth")
     axes.set_ylabel(f"{plans.currency} per year, today's prices")
-    axes.set_ylim(bottom=0)
+    if max(costs) > WIDE * min(costs):  # else the first years would lie on zero
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend(frameon=False, loc="upper left")
     return svg(drawing)
 
@@ -101,7 +110,7 @@ def sensitivity_plot(plans: Plans) -> str:
     for place, change in enumerate(changes):
         axes.text(max(0.0, change), place, f" {change:+.0f} %", va="center", fontsize=8)
     axes.axvline(0, color=DEFAULT, linewidth=0.8)
-    axes.set_xlabel("change of the cost with 20 % more of it [%]")
+    axes.set_xlabel("change of the cost with 20 % more of it, or the limit divided by 1.2 [%]")
     return svg(drawing)
 
 
@@ -110,7 +119,7 @@ def availability_plot(plans: Plans) -> str:
     rows = [row for row in plans.availability if row.cost_per_hour is not None][::-1]
     asked = (plans.need.replicas, plans.need.failure_domains)
     drawing, axes = figure(7.6, 0.7 + 0.26 * max(len(rows), 3))
-    names = [f"{row.replicas} copies, {row.failure_domains} domains" for row in rows]
+    names = [f"{number_of(row.replicas, 'copy', 'copies')}, {number_of(row.failure_domains, 'domain')}" for row in rows]
     colours = [BEST if (row.replicas, row.failure_domains) == asked else OTHER for row in rows]
     axes.barh(names, [row.cost_per_hour or 0.0 for row in rows], color=colours)
     axes.set_xlabel(f"{plans.currency} per hour of the cheapest plan (dark: as asked)")
@@ -126,7 +135,7 @@ def services_plot(plan: Plan) -> str:
         axes.text(
             service.busy_cores,
             place,
-            f" {service.share:.0%}; {service.nodes_apart} nodes apart",
+            f" {_share_in_words(service.share)}; {number_of(service.nodes_apart, 'node')} apart",
             va="center",
             fontsize=8,
         )
@@ -156,6 +165,10 @@ def media_plot(media: MediaComparison, currency: str) -> str:
     axes.set_ylabel(f"{currency} per hour")
     axes.legend(frameon=False)
     return svg(drawing)
+
+
+def _share_in_words(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else f"{share:.2%}" if share >= 1e-4 else "below 0.01%"
 
 
 def _finite(value: float, instead: float) -> float:

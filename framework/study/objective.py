@@ -64,17 +64,23 @@ def quantities(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(quantity(name) for name in names)
 
 
+def refuse_cost(request: TuneRequest, objective: Objective, testbed: str) -> None:
+    """Refuse cost as a quantity on a testbed that does not tell the memory of services.  Raises InputError."""
+    for field in _naming_cost(request, objective):
+        raise InputError(
+            FieldName(field),
+            f": found cost, which counts the memory of services, and the testbed {testbed} does not tell it; "
+            "allowed: cost on a testbed that does, such as docker; on this one mean, median, throughput, cpu, errors, "
+            "or a quantile such as p95",
+        )
+
+
 def prices_of(request: TuneRequest, objective: Objective) -> tuple[MachinePrice, ...]:
     """Return the prices that a study counts cost by; read the catalogues.  Raises InputError.
 
     They are kept in the plan, so that a study that goes on later counts as before.
     """
-    limits = limits_on_outcomes(request.subject_to) or objective.subject_to
-    named = {
-        *(term.quantity for term in objective.terms), *(limit.quantity for limit in limits),
-        *(quantities(request.also) or objective.also),
-    }  # fmt: skip
-    if "cost" in named and not request.catalogues:
+    if _naming_cost(request, objective) and not request.catalogues:
         raise InputError(
             "cost needs prices of machines: found no ", FieldName("catalogues"), "; allowed: a file of machine types, "
             "such as examples/machines.yaml",
@@ -89,3 +95,14 @@ def prices_of(request: TuneRequest, objective: Objective) -> tuple[MachinePrice,
     if machines and not prices:
         raise FieldError("catalogues", f"{len(machines)} types", "at least one with price, cores and memory")
     return prices
+
+
+def _naming_cost(request: TuneRequest, objective: Objective) -> list[str]:
+    """Return the fields by which a study counts cost, whether the request or its application names it."""
+    limits = limits_on_outcomes(request.subject_to) or objective.subject_to
+    named = {
+        "objective": [term.quantity for term in objective.terms],
+        "subject_to": [limit.quantity for limit in limits],
+        "also": quantities(request.also) or objective.also,
+    }
+    return [field for field, names in named.items() if "cost" in names]

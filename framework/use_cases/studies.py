@@ -12,7 +12,7 @@ from framework.model.events import SpaceEdited
 from framework.model.job import ENGINE
 from framework.study.imported import remove_description
 from framework.study.new_optimizer import new_optimizer
-from framework.study.objective import with_objective
+from framework.study.objective import refuse_cost, with_objective
 from framework.study.planning import check_request, edited, first_decisions, quick_on_model, study_plan, versions
 from framework.study.procedure import Procedure
 from framework.study.runner import StudyRunner
@@ -45,6 +45,8 @@ class Studies:
         check_request(request, application)
         application = with_objective(application, request.objective or "")
         kind = self._backends.choose(request.testbed, application)
+        if not kind.memory:
+            refuse_cost(request, application.objective, kind.name)
         if request.quick and kind.modelled:
             request = quick_on_model(request)
         testbed = kind.open(application, {}).testbed

@@ -72,7 +72,10 @@ def test_a_node_that_was_measured_here_is_planned_with(here: Here) -> None:
         ({"need": {**NEED, "stored": 5}}, "need.stored", "found 5; allowed: bytes above 0"),
         ({"need": {"reads": "1/s"}}, "need", "the key"),
         ({"need": {**NEED, "kind": "jobs"}}, "need.kind", "found 'jobs'"),
-        ({"need": {**NEED, "current": {"machine": "m9", "nodes": 2}}}, "current", "found 'm9'"),
+        ({"need": {**NEED, "current": {"machine": "m9", "nodes": 2}}}, "need.current", "found 'm9'"),
+        ({"need": {**NEED, "reads": "100"}}, "need.reads", "a rate above 0 per s, min, h or d, such as 10M/s"),
+        ({"reads": [{"cores": 4, "rps": 100, "spread": 1e9}]}, "points", "a standard error below the rate"),
+        ({"speeds": {"*Gravitonn*": [0.5]}}, "speeds", "a pattern that fits the whole name of a processor of"),
         ({"reads": []}, "reads", "found 'neither points nor a measured node'"),
         ({"application": "shop"}, "reads", "found 'points beside a measured node'"),
         (
@@ -83,7 +86,7 @@ def test_a_node_that_was_measured_here_is_planned_with(here: Here) -> None:
         ({"catalogues": ["other"]}, "catalogues", "unknown catalogue 'other'"),
         ({"regions": ["nowhere"]}, "region", "unknown region 'nowhere'"),
         ({"speeds": {"*": [1.0, 2.0]}}, "speeds", "one speed, or low, likely and high"),
-        ({"media": True}, "disk", "found 'nothing'"),
+        ({"media": True}, "media", "a need without the key 'disk'"),
     ],
 )
 def test_what_cannot_be_planned_is_said(here: Here, changes: dict[str, Any], field: str, says: str) -> None:
@@ -99,12 +102,15 @@ def test_bodies_are_checked(here: Here) -> None:
     bad: list[dict[str, Any]] = [
         {"reads": [{"cores": 0, "rps": 5}]},
         {"draws": 1e9},
+        {"draws": 1},
         {"need": 5},
         {"speed": {}},
         {"confidence": 0},
     ]
     for changes in bad:
         assert post(here, **changes).status_code == 422
+    assert "found an unknown key; allowed: the keys need, reads, writes," in post(here, speed={}).json()["detail"]
+    assert "allowed: a JSON object" in post(here, need="reads: 1/s").json()["detail"]
     here.client.headers["content-type"] = "application/json"
     deep = "[" * 500 + "]" * 500
     answer = here.client.post("/v1/plans", content=json.dumps({**BODY, "need": {"reads": deep}}))

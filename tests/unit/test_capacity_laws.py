@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from framework.capacity.law_draws import LAWS, throughput
-from framework.capacity.laws import fit
+from framework.capacity.laws import fit, misfits
 from framework.errors import FieldError
 from framework.model.capacity import ScalingPoint
 
@@ -99,3 +99,23 @@ def test_a_bad_point_is_refused(point: ScalingPoint) -> None:
         fit([point])
     with pytest.raises(FieldError, match="at least one number of cores"):
         fit([])
+
+
+@pytest.mark.parametrize(
+    ("points", "says"),
+    [
+        (((8, 100.0), (4, 200.0)), "on 8 cores it gives"),
+        (((4, 100.0), (4, 200.0)), "100/s were measured"),
+        (((1, 100.0), (2, 190.0), (4, 350.0)), ""),
+        (((4, 100.0),), ""),
+    ],
+)
+def test_a_law_that_misses_its_points_is_said_to(points: tuple[tuple[float, float], ...], says: str) -> None:
+    said = misfits(fit([ScalingPoint(cores, rps) for cores, rps in points]), "reads")
+    assert says in " ".join(said)
+    assert bool(said) == bool(says)
+
+
+def test_a_law_at_a_rough_point_is_no_misfit() -> None:
+    rough = [ScalingPoint(4, 100.0, 60.0), ScalingPoint(4, 200.0, 60.0)]
+    assert not misfits(fit(rough), "reads")

@@ -24,6 +24,7 @@ from framework.config.machine_catalogue import load_catalogue
 from framework.config.need_file import load_need
 from framework.errors import FieldError
 from framework.model.capacity import Interval, MachineType, Need, OnDisk, ScalingPoint, Snapshots
+from framework.report.plan_words import assumption, not_considered, plan_name
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXACTLY = Interval.exactly
@@ -235,7 +236,11 @@ REFUSED = {
     "no price": ({"price": None}, {}, "no price in the catalogue"),
     "another currency": ({"currency": "USD"}, {}, "priced in USD, this plan is in EUR"),
     "no memory": ({"ram_gib": None}, {}, "not in the catalogue: memory"),
-    "no network and cores": ({"network_gbps": None, "cores": None}, {}, "not in the catalogue: cores, network"),
+    "no memory and cores": ({"ram_gib": None, "cores": None}, {}, "not in the catalogue: cores, memory"),
+    "no network": (
+        {"network_gbps": None}, {},
+        "nodes, more than the 1,000 allowed (with 10 Mbit/s each, as the catalogue does not tell their network)",
+    ),
     "too many cores": ({"cores": 65.0}, {}, "65 cores are more than 4 times the 16 measured"),
     "half a core": ({"cores": None, "vcpus": 1.0}, {}, "less than one physical core, which no law is about"),
     "no disk known": ({"disk_gib": None}, {"snapshots": Snapshots(2, 300)}, "not in the catalogue: disk"),
@@ -255,6 +260,35 @@ def test_a_refused_type_has_its_reason(sizes: dict[str, float], changes: dict[st
     answer = plan(request, [machine("bad", **sizes), machine("good")])
     [refused] = [entry for entry in answer.refused if entry.machine.name == "bad"]
     assert reason in refused.reason
+
+
+def test_a_network_that_is_not_told_is_assumed_to_be_small_and_marked() -> None:
+    small = replace(NEED, reads=EXACTLY(100.0), writes=EXACTLY(10.0), stored=EXACTLY(1e9))
+    untold, told = machine("untold", 0.5, network_gbps=None), machine("told", 1.0)
+    answer = plan(Request(small, NODE, 60), [untold, told, machine("odd", cores=None)])
+    first, second = answer.plans
+    assert (first.machine.name, first.nodes) == ("untold", 2)
+    assert plan_name(first) == "untold r (network assumed)"
+    assert plan_name(second) == "told r"
+    assert assumption(answer).startswith("network assumed: ")
+    assert not_considered(answer) == (
+        "1 type could not be considered, as the catalogue does not tell what the need asks about: cores of 1"
+    )
+    [many] = plan(Request(replace(small, reads=EXACTLY(1e4)), NODE, 60), [untold]).plans
+    bits = (1e4 + 10) * (1024 + 8) * 8
+    assert many.by_resource["network out"] == pytest.approx(bits / 1e7 / 0.8 / 0.5)
+    assert many.binding == "network out"
+    busy = plan(Request(NEED, NODE, 60), [untold, told])
+    assert [entry.machine.name for entry in busy.plans] == ["told"]
+    assert assumption(busy) == ""
+    assert not_considered(busy).endswith("network of 1")
+
+
+def test_resources_alone_are_not_rounded_to_the_failure_domains() -> None:
+    alone = planned(replace(NEED, reads=EXACTLY(100.0), stored=EXACTLY(1e9))).plans[0].by_resource
+    assert 0 < alone["memory"] < 0.5
+    assert 0 < alone["network in"] < 0.5
+    assert alone["failure domains"] == 2
 
 
 def test_more_cores_than_measured_are_marked_where_they_are_asked_for() -> None:

@@ -22,7 +22,7 @@ from framework.capacity.questions import tuning_gain
 from framework.errors import FieldError
 from framework.model import Estimate
 from framework.model.capacity import Current, Interval, MachineType, ScalingPoint
-from framework.report.plan_words import gain_in_words, state_in_words
+from framework.report.plan_words import gain_in_words, state_in_words, year_in_words
 from tests.unit.test_capacity_plan import CATALOGUE, EXACTLY, NEED, NODE, costs, machine, needs
 from tests.unit.test_capacity_plan import planned as planned_with
 
@@ -80,7 +80,10 @@ def test_another_price_is_paid_now() -> None:
     [
         (Current("midle", 3), CATALOGUE, r"found 'midle'; allowed: one of the 6 types .*did you mean 'middle'"),
         (Current("m", 3), [machine(), replace(machine(), region="s")], "the key 'region' with one of r, s"),
-        (Current("m", 3, region="t"), [machine(), replace(machine(), region="s")], "found \"region 't'\""),
+        (
+            Current("m", 3, region="t"), [machine(), replace(machine(), region="s")],
+            "found \"region 't'\"; allowed: the catalogue prices m only with region one of r, s",
+        ),
         (Current("m", 3), [machine(), replace(machine(), purchase="spot")], "with one of on-demand, spot"),
         (Current("m", 3), [machine(price=None), machine("n")], "a machine type with a price"),
     ],
@@ -90,6 +93,24 @@ def test_a_machine_that_the_catalogue_does_not_have_is_refused(
 ) -> None:
     with pytest.raises(FieldError, match=says):
         planned({"current": stated}, catalogue)
+
+
+def test_a_year_beyond_the_most_nodes_has_no_cost_and_nothing_dearer_is_the_cheapest_then() -> None:
+    growing = replace(NEED, growth=EXACTLY(2.0), years=5)
+    answer = plan(Request(growing, NODE, 60, most_nodes=60), CATALOGUE)
+    kept = answer.plans[0].years
+    assert any(year.cost_per_year is None and (year.nodes or 0) > 60 for year in kept)
+    for row, (year, best) in enumerate(zip(kept, answer.by_year, strict=True)):
+        assert (year.cost_per_year is None) == (year.nodes is None or year.nodes > 60)
+        assert best.nodes is None or best.nodes <= 60
+        words = year_in_words(answer, row)
+        assert f"for {year.binding}" in words
+        if year.cost_per_year is not None and "cheapest then" in words:
+            assert (best.cost_per_year or 0) < year.cost_per_year
+        if year.cost_per_year is None:
+            assert "more than the 60 allowed" in words
+            assert "cheapest then" in words or "no type has a plan then" in words
+    assert answer.plans[0].cost_of_years is None
 
 
 def test_machines_of_which_too_little_is_known_have_no_answer() -> None:

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from framework.cli.main import app
-from framework.errors import FieldError, TailorError, UnknownName
+from framework.errors import FieldError, FileError, TailorError, UnknownName
 from framework.model.capacity import Interval
 from framework.report.plan_words import range_in_words
 
@@ -42,7 +42,7 @@ def test_plans_are_shown() -> None:
     status, text = run()
     assert status == 0
     words = " ".join(text.split())
-    assert "reads: linear law of 1 points; on 16 cores 1,123,453/s" in words
+    assert "reads: linear law of 1 point; on 16 cores 1,123,453/s" in words
     assert "cheapest: " in words
     assert "EUR/year" in words
     assert "prices of 2021: A. Gonçalves" in words
@@ -65,10 +65,34 @@ def test_json_has_everything() -> None:
     assert document["media"] is None
 
 
-def test_no_plan_is_said_and_exits_with_1() -> None:
+def test_no_plan_is_said_first_with_what_would_help_and_exits_with_1() -> None:
     status, text = run("--most-nodes", "1")
     assert status == 1
-    assert "no machine type of the catalogue meets the need" in text
+    verdict, refused = text.index("no machine type of the catalogue meets the need"), text.index("refused: 1 type: ")
+    assert verdict < text.index("what would help: --most-nodes, or less headroom (3 types)") < refused
+    assert "1 types" not in text
+
+
+def test_the_headline_says_what_the_plan_is_for_and_what_decides_it() -> None:
+    _, text = run("--most-nodes", "1000000")
+    words = text.splitlines()
+    cheapest = next(number for number, line in enumerate(words) if line.startswith("cheapest: "))
+    assert words[cheapest].endswith("(today, without growth)")
+    assert words[cheapest + 1].startswith("enough for year 5 from the start: ")
+    assert "cores of the cheapest plan's type: " in text or "flexible-16" in words[cheapest]
+    assert "memory 92" not in text
+    assert max(len(line) for line in words[:cheapest]) < 140
+    assert "with a latency limit / 1.2: " in text
+    _, capped = run("--most-nodes", "500")
+    assert "no plan is enough in year 5, with at most 500 nodes" in capped
+
+
+def test_machines_of_today_are_checked_before_anything_is_measured(tmp_path: Path) -> None:
+    need = tmp_path / "need.yaml"
+    need.write_text((EXAMPLES / "need.yaml").read_text() + "current: {machine: bare-metal, nodes: 2}\n")
+    line = len(need.read_text().splitlines())
+    with pytest.raises(FileError, match=rf"need.yaml: line {line}: current: found 'bare-metal'; .*did you mean 'bare-"):
+        run(command=["plan", str(need), *COMMAND[2:4], "--measure", str(tmp_path / "no-application")])
 
 
 @pytest.mark.parametrize(
@@ -76,7 +100,18 @@ def test_no_plan_is_said_and_exits_with_1() -> None:
     [
         (["--node", "16"], "node: found '16'; allowed: CORES:RPS"),
         (["--node", "16:-5"], "node: found '16:-5'"),
-        (["--node", "0:5"], "at least 1 core"),
+        (["--node", "0:5"], "1 to 4,096 cores"),
+        (["--node", "4:1e300"], "RPS above 0 and up to 1e+12"),
+        (["--node", "4:100:1e9"], "SPREAD (the standard error of RPS)"),
+        (["--node", "4:100:100"], "SPREAD below RPS"),
+        (["--draws", "1"], "draws: found 1; allowed: 100 to 20,000"),
+        (["--speed", "*Gravitonn*=0.5"], "speeds: found '*Gravitonn*'; allowed: a pattern that fits"),
+        (["--speed", "Graviton=2"], "a processor *, as the catalogue does not tell them"),
+        (
+            ["--region", "eu-west-1"],
+            "region: found 'eu-west-1'; allowed: none with this catalogue, which has no regions",
+        ),
+        (["--page", "/nonexistent/x.html"], "page: found '/nonexistent/x.html'; allowed: a file in a directory that"),
         (["--node", "1:5,2:x"], "node: found '2:x'"),
         (["--node", "1:2:3:4"], "node: found '1:2:3:4'"),
         (["--node-writes", ""], "node_writes: found ''"),
@@ -89,8 +124,8 @@ def test_no_plan_is_said_and_exits_with_1() -> None:
         (["--most-times", "inf"], "most_times: found inf; allowed: 1 to 1,000"),
         (["--most-times", "nan"], "most_times: found nan"),
         (["--seed", "-1"], "seed: found -1"),
-        (["--draws", "1000000"], "draws: found 1000000; allowed: 1 to 20,000"),
-        (["--media"], "disk: found 'nothing'"),
+        (["--draws", "1000000"], "draws: found 1000000; allowed: 100 to 20,000"),
+        (["--media"], "media: found \"a need without the key 'disk'\""),
     ],
 )
 def test_what_cannot_be_read_is_refused(words: list[str], says: str) -> None:
@@ -101,7 +136,7 @@ def test_what_cannot_be_read_is_refused(words: list[str], says: str) -> None:
 
 def test_an_unknown_region_is_refused() -> None:
     with pytest.raises(UnknownName, match="unknown region 'nowhere'"):
-        run("--region", "nowhere")
+        run("--region", "nowhere", command=[*COMMAND[:2], *COMMAND[4:]])
 
 
 def test_memory_is_compared_with_disks(tmp_path: Path) -> None:
@@ -114,7 +149,7 @@ def test_memory_is_compared_with_disks(tmp_path: Path) -> None:
         "kind: machine-catalogue\nversion: 1\nprovider: p\npurchase: spot\ncurrency: EUR\nper: hour\n"
         f"priced_on: 2026\nsource: s\ntypes:\n  - {{name: m, price: 1.0, {sizes}}}\n".replace("2026", '"2026"')
     )
-    command = ["plan", str(need), "--catalogue", str(machines), "--node", "16:1000000", "--draws", "50", "--media"]
+    command = ["plan", str(need), "--catalogue", str(machines), "--node", "16:1000000", "--draws", "100", "--media"]
     status, text = run(command=command)
     assert status == 0
     assert "100 TB" in text

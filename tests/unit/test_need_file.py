@@ -39,12 +39,27 @@ BAD = {
     "negative reads": ("reads: 10M/s", "reads: -5/s", "reads: found '-5/s'; allowed: a rate above 0"),
     "reads without a unit": ("reads: 10M/s", "reads: 10000000", "reads: found 10000000; allowed: a rate above 0"),
     "reads per nothing": ("reads: 10M/s", "reads: 10M", "found '10M'; allowed: a rate above 0"),
-    "reads per day": ("reads: 10M/s", "reads: 10M/d", "with its unit, /s, /min or /h"),
+    "reads per week": ("reads: 10M/s", "reads: 10M/w", "a rate above 0 per s, min, h or d, such as 10M/s"),
+    "a comma": ("reads: 10M/s", "reads: '1,000/s'", "reads: found '1,000/s'; allowed: a rate above 0"),
+    "a comma, mended": ("reads: 10M/s", "reads: '1,000/s'", "; without commas"),
+    "spaces": ("reads: 10M/s", "reads: 100 / s", "; without spaces"),
+    "more bytes than there are": ("stored: 1TB", "stored: 99999999999PB", "at most 10^21, in the unit without"),
+    "availability in percent": (
+        "record: 1KiB", "record: 1KiB\navailability: 99.9%",
+        "availability: found '99.9%'; allowed: a mapping with the keys replicas, failure_domains",
+    ),
+    "yes as snapshots": (
+        "record: 1KiB", "record: 1KiB\nsnapshots: yes", "allowed: a mapping with the keys kept, every",
+    ),
+    "the ends of an interval": (
+        "reads: 10M/s", "reads: {low: 11M/s, likely: 10M/s, high: 12M/s}",
+        "line 3: reads: found 'low 11M/s, likely 10M/s, high 12M/s'; allowed: low <= likely <= high",
+    ),
     "nothing as reads": ("reads: 10M/s", "reads:", "reads: found 'nothing'; allowed: a value, or no such key"),
     "reads as a list": ("reads: 10M/s", "reads: [1/s, 2/s]", "reads: found 'a list of 2'; allowed: a rate"),
     "reads that are words": ("reads: 10M/s", "reads: many", "reads: found 'many'; allowed: a rate"),
     "true as reads": ("reads: 10M/s", "reads: true", "reads: found True; allowed: a rate"),
-    "more reads than bytes in the world": ("reads: 10M/s", "reads: 99999999999999G/s", "a rate above 0"),
+    "more reads than bytes in the world": ("reads: 10M/s", "reads: 99999999999999G/s", "at most 10^21"),
     "low above likely": (
         "reads: 10M/s", "reads: {low: 11M/s, likely: 10M/s, high: 12M/s}", "allowed: low <= likely <= high"
     ),
@@ -63,7 +78,7 @@ BAD = {
     "nothing stored": ("stored: 1TB", "stored: 0TB", "stored: found '0TB'; allowed: bytes above 0"),
     "no key stored": ("stored: 1TB\n", "", "the key 'stored'"),
     "no key record": ("record: 1KiB\n", "", "the key 'record'"),
-    "a record larger than all": ("record: 1KiB", "record: 2TB", "a record that is no larger than all that is stored"),
+    "a record larger than all": ("record: 1KiB", "record: 2TB", "line 6: record: found '2TB'; allowed: a record"),
     "a misspelt key": ("reads: 10M/s", "read: 10M/s", "did you mean 'reads'?"),
     "another version": ("version: 1", "version: 2", "version: found 2; allowed: 1"),
     "another kind": ("kind: need", "kind: jobs", "kind: found 'jobs'; allowed: 'need'"),
@@ -119,6 +134,12 @@ def test_a_bad_need_is_refused_with_its_place(good: str, bad: str, says: str, tm
     assert message.startswith(str(tmp_path / "need.yaml"))
     assert re.search(r": found .+; allowed: .+", message)
     assert "\n" not in message
+
+
+def test_rates_per_day_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "need.yaml"
+    path.write_text(GOOD.replace("10M/s", "86.4k/d"))
+    assert load_need(path).reads.likely == pytest.approx(1.0)
 
 
 def test_what_runs_now_is_read(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.bootstrap.adapters import Opened
+from framework.bootstrap.adapters import Opened, opened
+from framework.config.settings import Settings
 from framework.errors import FieldError, InputError
 from framework.model import Running, TuneRequest, Usage
 from framework.model.capacity import MachinePrice
@@ -125,6 +127,30 @@ def test_cost_without_prices_is_refused(tailor: Opened) -> None:
     for request in (replace(unpriced, also=("cost",)), replace(unpriced, subject_to=("cost <= 1",))):
         with pytest.raises(InputError, match=r"cost needs prices of machines: found no catalogues; allowed: a file"):
             tailor.studies.prepared(request)
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"also": ("cost",)}, "also"),
+        ({"subject_to": ("cost <= 0.2",)}, "subject_to"),
+        ({"objective": "cost"}, "objective"),
+    ],
+)
+def test_cost_is_refused_before_a_study_where_memory_is_not_told(
+    asked: dict[str, Any], field: str, tmp_path: Path
+) -> None:
+    request = TuneRequest(ROOT / "apps" / "hotel-reservation", testbed="twin", catalogues=(MACHINES,), **asked)
+    tailor = opened(Settings.from_environment({"TAILOR_HOME": str(tmp_path / "home")}))
+    try:
+        with pytest.raises(
+            InputError, match=f"^{field}: found cost, .*testbed twin does not tell it; allowed: cost on"
+        ):
+            tailor.studies.create(request)
+        assert not tailor.store.studies()
+        assert tailor.studies.prepared(replace(request, also=("cpu",), subject_to=(), objective=None)).modelled
+    finally:
+        tailor.close()
 
 
 def test_prices_that_cannot_be_used_are_refused(tailor: Opened, tmp_path: Path) -> None:
