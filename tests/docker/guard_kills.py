@@ -160,7 +160,12 @@ class Campaign:
         pid = int(docker("inspect", "--format", "{{.State.Pid}}", container))
         docker("kill", "--signal", "STOP", container)
         with suppress(OSError):  # it has ended
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            for _ in range(100):  # until it stands still; one that the guard froze never stops
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+                if state in "TZ":
+                    break
+                time.sleep(0.01)
+            if state != "Z":
                 docker("rm", "-f", container)
 
     def provide(self, rng: random.Random) -> None:

@@ -22,6 +22,7 @@ from framework.ports.job_runner import JobRunner
 from framework.testbeds.host.cgroups import Group
 from framework.testbeds.host.disks import Disks
 from framework.testbeds.host.guarded_groups import GuardedGroups
+from framework.testbeds.host.interrupts import interrupts_held
 
 LOOKS, PAUSE_S = 50, 0.1  # for processes that were killed, and for an engine to notice it
 
@@ -49,7 +50,8 @@ class ThawingRunner:
         self._runner, self._groups, self._kill, self._pause = runner, groups, kill or killed, pause
 
     def start(self, job: BatchJob) -> None:
-        self._runner.start(job)
+        with interrupts_held():
+            self._runner.start(job)
 
     def look(self) -> Sequence[JobSeen]:
         return self._runner.look()
