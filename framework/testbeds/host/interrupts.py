@@ -32,5 +32,5 @@ def interrupts_held() -> Iterator[None]:
     finally:
         for signum, handler in before.items():
             signal.signal(signum, signal.SIG_DFL if handler is None else handler)
-        for signum in dict.fromkeys(came):
-            signal.raise_signal(signum)
+        for number in dict.fromkeys(came):
+            signal.raise_signal(number)
