@@ -157,8 +157,8 @@ def fit(points: Sequence[ScalingPoint], seed: int = 0, narrow: Sequence[NarrowSe
         raise FieldError("points", "nothing", "at least one number of cores with its throughput")
     for point in points:
         if not (point.cores >= 1 and 0 < point.throughput_rps < np.inf and 0 <= point.spread < point.throughput_rps):
-            found = f"{point.throughput_rps:g} requests/s on {point.cores:g} cores, standard error {point.spread:g}"
-            raise FieldError("points", found, "at least 1 core, a rate above 0, a standard error below the rate")
+            stated = f"{point.throughput_rps:g} requests/s on {point.cores:g} cores, standard error {point.spread:g}"
+            raise FieldError("points", stated, "at least 1 core, a rate above 0, a standard error below the rate")
     narrow = tuple(sorted(narrow, key=lambda service: service.ceiling))
     ceiling = narrow[0].ceiling if narrow else np.inf
     below = [point for point in points if point.throughput_rps < AT_CEILING * ceiling]

@@ -171,9 +171,9 @@ def _interval(amount: RateAmount | BytesAmount | CountAmount | None) -> Interval
     return NONE if amount is None else amount.interval()
 
 
-def error_in_need(path: Path, key: str, found: object, allowed: str) -> FileError:
+def error_in_need(path: Path, key: str, value: object, allowed: str) -> FileError:
     """Make the error of a key of a need, with its line.  Raises FileError where the file cannot be read."""
-    return read_document(path).error((key,), found, allowed)
+    return read_document(path).error((key,), value, allowed)
 
 
 def load_need(path: Path) -> Need:

@@ -101,7 +101,7 @@ def check_page(page: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a request's files say.  ``machines``: of the regions asked for; ``known``: of all."""
+    """Content of the files of a request.  ``machines``: of the regions asked for; ``known``: of all."""
 
     need: Need
     machines: Sequence[MachineType]

@@ -223,7 +223,7 @@ def test_the_newest_plans_are_kept(home: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("framework.capacity.records.MOST", 2)
     need = str(home.parent / "need.yaml")
     made = [
-        json.loads(run(need, "--node", "8:4000", "--catalogue", MACHINES, "--draws", "5", "--json")[1])["plan"]
+        json.loads(run(need, "--node", "8:4000", "--catalogue", MACHINES, "--draws", "100", "--json")[1])["plan"]
         for _ in range(3)
     ]
     assert list(PlanRecords(home).ids()) == [made[2], made[1]]
@@ -234,7 +234,7 @@ def test_plans_are_kept_and_come_back_as_they_were(home: Path) -> None:
         NEED + "growth: {per_year: 50%, years: 2}\ncurrent: {machine: flexible-32, nodes: 4}\n"
     )
     for _ in range(2):
-        status, _ = run(str(home.parent / "need.yaml"), "--node", "8:4000", "--catalogue", MACHINES, "--draws", "50")
+        status, _ = run(str(home.parent / "need.yaml"), "--node", "8:4000", "--catalogue", MACHINES, "--draws", "100")
         assert status == 0
     records = PlanRecords(home)
     newest, oldest = records.ids()
