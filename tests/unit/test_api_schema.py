@@ -39,7 +39,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/v1/plans": {
         "need": {"reads": "1M/s", "stored": "10GB", "record": "1KiB"},
         "reads": [{"cores": 16, "rps": 1e6}],
-        "draws": 20,
+        "draws": 100,
         "regions": ["eu-west-1"],
     },
     "/v1/external": {"name": "mine", "parameters": PARAMETERS, "optimizer": "random"},

@@ -1,4 +1,4 @@
-"""A guard that is told to end while the engine starts a job waits for the answer: see ``interrupts_held``."""
+"""A guard that is told to end while the engine starts a job waits for the answer: see ``interrupts_deferred``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from framework.model.batch_job import BatchJob, JobSeen, JobSpec
 from framework.testbeds.host.cgroups import Cgroups
 from framework.testbeds.host.guarded_groups import GuardedGroups
-from framework.testbeds.host.interrupts import interrupts_held
+from framework.testbeds.host.interrupts import interrupts_deferred
 from framework.testbeds.host.journal import Journal, JournalledFiles, boot_id, undo_of_files
 from framework.testbeds.host.thawing_runner import ThawingRunner
 from framework.testing.pretend_cgroups import PretendKernel
@@ -36,7 +36,7 @@ def test_an_interrupt_comes_when_the_block_is_done(signum: int) -> None:
     done = []
 
     def work() -> None:
-        with interrupts_held():
+        with interrupts_deferred():
             os.kill(os.getpid(), signum)
             done.append(signal.getsignal(signum) is not interrupted)
 
@@ -48,7 +48,7 @@ def test_an_interrupt_comes_when_the_block_is_done(signum: int) -> None:
 
 def test_an_error_of_the_block_stays_without_an_interrupt() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ValueError, match="refused"), interrupts_held():
+    with pytest.raises(ValueError, match="refused"), interrupts_deferred():
         raise ValueError("refused")
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -58,7 +58,7 @@ def test_other_threads_have_nothing_to_hold() -> None:
     inside = []
 
     def work() -> None:
-        with interrupts_held():
+        with interrupts_deferred():
             inside.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=work)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-HELD = (signal.SIGINT, signal.SIGTERM)
+DEFERRED = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
+def interrupts_deferred() -> Iterator[None]:
     """Hold SIGINT and SIGTERM back until the block is done.
 
     A call that is broken off goes on in the engine: what it starts would begin after everything was looked at, and end
@@ -26,7 +26,7 @@ def interrupts_held() -> Iterator[None]:
     def note(signum: int, frame: FrameType | None) -> None:
         came.append(signum)
 
-    before = {signum: signal.signal(signum, note) for signum in HELD}
+    before = {signum: signal.signal(signum, note) for signum in DEFERRED}
     try:
         yield
     finally:

@@ -22,7 +22,7 @@ from framework.ports.job_runner import JobRunner
 from framework.testbeds.host.cgroups import Group
 from framework.testbeds.host.disks import Disks
 from framework.testbeds.host.guarded_groups import GuardedGroups
-from framework.testbeds.host.interrupts import interrupts_held
+from framework.testbeds.host.interrupts import interrupts_deferred
 
 LOOKS, PAUSE_S = 50, 0.1  # for processes that were killed, and for an engine to notice it
 
@@ -50,7 +50,7 @@ class ThawingRunner:
         self._runner, self._groups, self._kill, self._pause = runner, groups, kill or killed, pause
 
     def start(self, job: BatchJob) -> None:
-        with interrupts_held():
+        with interrupts_deferred():
             self._runner.start(job)
 
     def look(self) -> Sequence[JobSeen]:
