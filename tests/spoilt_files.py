@@ -12,7 +12,7 @@ from framework.errors import KnobRefused
 from framework.ports.kernel_files import KernelFiles
 
 Spoil = Callable[[str], str]
-"""What a file shows instead of its text; raises KnobRefused where it cannot be read."""
+"""Text that a file shows in place of its own; raises KnobRefused where it cannot be read."""
 
 PEOPLE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 READ_S = 12  # seconds of readings, one a second
@@ -20,7 +20,7 @@ NUMBERS = (
     "-1", "-9223372036854775808", "18446744073709551616", "9" * 400, "9" * 5000, "1_000", "٣", "0x10", "1e3", "nan",
     "inf", "1.5", "+7", "00", "5 5", "",
 )  # fmt: skip
-"""What may stand where a number is due."""
+"""Texts that may stand where a number is due."""
 REASONS = ("No such process", "Permission denied", "No such device", "Input/output error", "No such file or directory")
 
 

@@ -41,7 +41,7 @@ beyond the largest and each halving below the smallest.
 
 Chosen so that nine in ten sizes of the twins of two applications are covered; on other systems it was not checked.
 """
-MISFIT = 0.2  # of a throughput: a law that misses it by more is said to
+MISFIT = 0.2  # of a throughput that was measured: a law that is further away from it is told
 Z95 = 1.96  # standard errors: 95 % of a normal distribution
 _STREAM = 5  # of the seed
 LOW, HIGH = 0.025, 0.975  # quantiles of the prediction interval

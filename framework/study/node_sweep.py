@@ -36,7 +36,7 @@ from framework.study.sweep import ATTEMPTS, conclude, p95_of, rising_steps, step
 from optimizer.space import Configuration
 
 WINDOWS = 3  # of each size in a closed loop
-UNLIMITED = 4096  # hardware threads, and cores
+MOST_CPUS = 4096  # of any machine
 GENERATOR_MOST = 0.9  # of its CPUs: a load generator that keeps more of them busy may itself be what limits the rate
 BELOW_KNEE = 0.6  # of the expected knee: the first rate of a sweep
 MIB = 2**20
@@ -319,7 +319,7 @@ def generator_cpus(application: Application) -> int:
     """Return how many hardware threads an application's load generator can use, however many there are."""
     known = EXTERNAL_GENERATORS.get(application.generator)
     if known is None or known.cpus is None or application.external.command:
-        return UNLIMITED
+        return MOST_CPUS
     return known.cpus
 
 

@@ -22,7 +22,7 @@ from framework.model.events import ProfileStepStarted, RateMeasured
 from framework.model.node_measurement import MIX, QUICK_NODE, READS, WINDOW_S, WRITES, NodeMeasurement, NodeRequest
 from framework.model.topology import Topology
 from framework.study.locks import file_lock
-from framework.study.node_sweep import NodeCase, NodePlace, Probe, bench_probe, cases, measured_node
+from framework.study.node_sweep import MOST_CPUS, NodeCase, NodePlace, Probe, bench_probe, cases, measured_node
 from framework.study.node_twin import on_cores, twin_probe, with_requests
 from framework.study.planning import QUICK_LIMITS
 from framework.study.runner import StudyRunner
@@ -30,7 +30,6 @@ from framework.study.sweep import rate_digits
 from framework.use_cases.studies import Studies
 from optimizer.space import Configuration, SearchSpace, Value
 
-UNLIMITED = 4096  # cores
 FEW = 4  # cores: with more, the generator always has one of its own
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 QUICK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -141,7 +140,7 @@ class Nodes:
             kinds=kinds,
             configurations=configurations,
             most_cores={
-                arm: most_cores(application, self._types(UNLIMITED, machine.memory_mib), changes)
+                arm: most_cores(application, self._types(MOST_CPUS, machine.memory_mib), changes)
                 for arm, changes in configurations.items()
             },
             operations=request.operations,
@@ -266,7 +265,7 @@ def cpu_sets(application: Application, place: NodePlace) -> dict[str, Value]:
 def most_cores(
     application: Application, types: Mapping[str, ServiceType], configuration: Mapping[str, Value]
 ) -> dict[str, float]:
-    """Return service -> cores that it can use on a machine with UNLIMITED of them, for which ``types`` are resolved.
+    """Return service -> cores that it can use on a machine with MOST_CPUS of them, for which ``types`` are resolved.
 
     Known from the service types' ``most_cores``; without the services that can use all, or of which that is not known.
     """
@@ -280,7 +279,7 @@ def most_cores(
                 continue
             fixed = service.fixed.get(most, named[most].default)
             most = configuration.get(f"{service.name}.{most}", fixed)
-        if isinstance(most, int | float) and 1 <= most < UNLIMITED:
+        if isinstance(most, int | float) and 1 <= most < MOST_CPUS:
             limits[service.name] = float(most) * _replicas(application, service.name)
     return limits
 

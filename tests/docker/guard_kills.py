@@ -38,7 +38,7 @@ from tests.docker.guard_scene import (
 from tests.docker.test_guard import BE, IMAGE, docker
 
 KINDS = {"guard": 30, "guard and keeper": 20, "in the end": 18, "engine": 5, "LC": 15, "job": 12}
-"""What happens -> how many times in a hundred."""
+"""Event -> how many times in a hundred."""
 LATEST_S = 6.0  # after the guard has begun; it has begun once all modules are there and its audit log is
 TURN_S = 900.0  # for the guards of others on this machine
 EARLY = 0.15  # share of the moments that count from the start of its process

@@ -81,6 +81,19 @@ def trials_of(home: Path, study: str, **more: str) -> list[dict[str, Any]]:
     return trials
 
 
+def measured_once(home: Path, printed: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return each trial and its only measurement, of a study that ``tune --json`` printed; all have to be completed."""
+    document = json.loads(printed)
+    assert document["state"] == "completed"
+    pairs = []
+    for trial in trials_of(home, document["study"]):
+        assert trial["state"] == "completed", trial["reason"]
+        [measurement] = trial["measurements"]
+        pairs.append((trial, measurement))
+    assert left_behind(document["study"]) == []
+    return pairs
+
+
 def finished(home: Path, study: str) -> list[tuple[int, float]]:
     return [(t["number"], t["value"]) for t in trials_of(home, study) if t["state"] == "completed"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.config.space import search_space
 from framework.testbeds.docker.testbed import DockerTestbed
-from tests.docker.studies import PATIENT, ROOT, WIDE, left_behind, tailor, trials_of
+from tests.docker.studies import PATIENT, ROOT, WIDE, measured_once, tailor
 from tests.testbed_documents import new_project, quiet
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
@@ -59,14 +58,9 @@ def test_it_is_tuned_like_any_application(home: Path, study: str) -> None:
         "--iterations", "1", "--repetitions", "1", "--duration", "3s", "--warm-up", "1s", "--pairs", "0",
         "--drift-every", "0", *(["--rate", "50"] if is_open else []), *limits, "--json",
     )  # fmt: skip
-    document = json.loads(said.stdout)
-    assert document["state"] == "completed"
-    for trial in trials_of(home, document["study"]):
-        assert trial["state"] == "completed", trial["reason"]
-        [measurement] = trial["measurements"]
+    for trial, measurement in measured_once(home, said.stdout):
         assert measurement["failed_requests"] == 0
         if is_open:
             assert measurement["spans_created"] == measurement["spans_read"] > 0
         else:
             assert trial["value"] < 0, "bursts per second, negated: the objective is minimised"
-    assert left_behind(document["study"]) == []

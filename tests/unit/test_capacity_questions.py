@@ -1,4 +1,4 @@
-"""What runs now, other copies, later years, services of one application, the gain of tuning: from the same cases."""
+"""Machines of today, other copies, later years, services of one application, gain of tuning: from the same cases."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from framework.config.node_file import load_node
 from framework.errors import FileError, InputError, Interrupted
 from framework.model.node_measurement import NodeRequest
 from framework.study.locks import file_lock
-from framework.use_cases.node import UNLIMITED, most_cores
+from framework.study.node_sweep import MOST_CPUS
+from framework.use_cases.node import most_cores
 from tests.node_machine import Made, opened_machines
 from tests.unit.test_node_sweep import changed, node_with, quiet
 
@@ -116,7 +117,7 @@ def test_quick_sweeps_have_the_window_that_was_asked_for(made: Made) -> None:
 
 def test_cores_that_services_can_use_are_those_of_their_types(made: Made) -> None:
     tailor, _ = made()
-    types = tailor.nodes._types(UNLIMITED, 64_000)
+    types = tailor.nodes._types(MOST_CPUS, 64_000)
     small = tailor.backends.application(SMALL)
     assert most_cores(small, types, {}) == {"cache": 4.0}, "memcached's threads; nginx has a process for each core"
     assert most_cores(small, types, {"cache.threads": 8, "front.worker_processes": 2}) == {"cache": 8.0, "front": 2.0}
@@ -132,7 +133,7 @@ def test_cores_that_services_can_use_are_those_of_their_types(made: Made) -> Non
 
 def test_threads_beside_a_program_are_no_ceiling(made: Made) -> None:
     tailor, _ = made()
-    types = tailor.nodes._types(UNLIMITED, 64_000)
+    types = tailor.nodes._types(MOST_CPUS, 64_000)
     assert [types[name].most_cores for name in ("node", "jvm", "dotnet")] == [None] * 3
     assert types["valkey"].most_cores == 1
     assert types["go-service"].most_cores == "gomaxprocs"
