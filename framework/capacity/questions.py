@@ -187,8 +187,8 @@ def tuning_gain(
     saved = costs[0, answered] - costs[1, answered]
     default, tuned = plans
     saving = default.cost_per_hour - tuned.cost_per_hour
-    low, high = (float(value) for value in np.quantile(saved, [LOW, HIGH], method="inverted_cdf"))
-    interval = Interval(min(low, saving), saving, max(high, saving))
+    ends = np.quantile(saved, [LOW, HIGH], method="inverted_cdf") if len(saved) else np.array([-math.inf, math.inf])
+    interval = Interval(min(float(ends[0]), saving), saving, max(float(ends[1]), saving))
     return TuningGain(
         study=study,
         default=default,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -272,6 +273,17 @@ def test_cases_without_an_answer_are_no_saving() -> None:
     assert endless.saving_per_hour.high == math.inf
     assert math.isfinite(endless.saving_per_hour.low)
     assert "to no end EUR per hour" in gain_in_words(endless, "EUR")
+
+
+def test_no_case_with_an_answer_leaves_the_gain_without_ends() -> None:
+    """Only in the likely case are there machines: in all others the clients fill their memory."""
+    wanted = demand(replace(NEED, clients=EXACTLY(1e4), connection=EXACTLY(32_768.0)), 100, 0)
+    crowded = replace(wanted, clients=np.concatenate([wanted.clients[:1], np.full(100, 1e9)]))
+    request = Request(replace(NEED, clients=EXACTLY(1e4), connection=EXACTLY(32_768.0)), NODE, 100, most_nodes=10**9)
+    cheapest = plan(request, [machine()]).plans[0]
+    gain = tuning_gain("s1", (request, request), (cheapest, cheapest), crowded, ratio=None)
+    assert (gain.saving_per_hour.low, gain.saving_per_hour.high) == (-math.inf, math.inf)
+    assert (gain.unanswered, gain.shown) == (1, False)
 
 
 def test_an_unbounded_ratio_is_a_wide_law() -> None:
