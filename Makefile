@@ -54,6 +54,11 @@ prepare-application: setup
 tune: prepare-application  ## a quick study of the social network, with its verdict and report
 	$(BIN)/tailor tune $(APPLICATION) --quick
 
+.PHONY: plan
+plan: APPLICATION := apps/key-value
+plan: prepare-application  ## measures the key-value store, and plans machines for a need of it
+	$(BIN)/tailor plan examples/need.yaml --measure $(APPLICATION) --quick
+
 .PHONY: study
 study: prepare-application  ## a study of the social network by the full protocol
 	$(BIN)/tailor tune $(APPLICATION)

@@ -39,7 +39,7 @@ class NodeMachine(PretendMachine):
 
     ``rps``: (configuration, cores) -> requests/s.  ``generator_s``: CPU seconds of the load generator per request.
     ``cpus_of_core``: hardware threads of a core.  ``limited_by_generator``: a generator with CPUs of its own sends no
-    more than they can.
+    more than they can.  ``sent_late_ms``: rate -> how long after they are due requests are sent.
     ``driven``: (CPUs of the services, CPUs of the generator, rate, names of the requests) of each measured load.
     ``on_load``: called before each, with the number of earlier ones.
     """
@@ -48,6 +48,7 @@ class NodeMachine(PretendMachine):
     generator_s: float = 0.0
     cpus_of_core: int = 1
     limited_by_generator: bool = False
+    sent_late_ms: Callable[[float], float] = lambda rate_rps: 0.0
     timing: Literal["due", "sent", "distribution"] = "due"
     driven: list[tuple[str, str, float, tuple[str, ...]]] = field(default_factory=list)
     on_load: Callable[[int], None] = lambda count: None
@@ -57,7 +58,7 @@ class NodeMachine(PretendMachine):
     def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
         configuration = running.deployment.configuration
         services = str(configuration.get("front.cpuset", f"0-{CORES - 1}"))
-        self.names = tuple(request["name"] for request in plan.workload.document["requests"])
+        self.names = tuple(request["name"] for request in plan.workload.document.get("requests", ()))
         if plan.warmup_s:  # else it only prepares
             self.on_load(len(self.driven))
             self.driven.append((services, plan.cpus, plan.rate_rps, self.names))
@@ -72,13 +73,15 @@ class NodeMachine(PretendMachine):
         load = super().run(plan, running, usage, progress)
         since_s = (load.due_ns - load.started_ns) / 1e9
         late_s = np.maximum(0.0, plan.rate_rps / most - 1) * since_s
+        sent_late_ns = int(self.sent_late_ms(plan.rate_rps) * 1e6)
         window = (load.edges_ns[1] - load.edges_ns[0]) / 1e9
         used = {name: share * min(1.0, plan.rate_rps / most) * cores * window for name, share in SHARES.items()}
         start, end = load.edges_ns
         self.requests += len(load.due_ns)
         self._load = replace(
             load,
-            end_ns=load.end_ns + (late_s * 1e9).astype(np.int64),
+            sent_ns=load.sent_ns + sent_late_ns,
+            end_ns=load.end_ns + (late_s * 1e9).astype(np.int64) + sent_late_ns,
             cpu_s=busy * window,
             timing=self.timing,
             usage_before=Usage(start, dict.fromkeys(used, 0.0), 0.0, 0.0, 0.0, CORES, 0.0),

@@ -140,7 +140,7 @@ class ScalingLaw:
         if not cores >= 1 or (beyond and not extrapolate):
             most = most_times * self.measured_cores
             raise FieldError(
-                "cores", cores, f"1 to {most:g}, {most_times:g} times the {self.measured_cores:g} measured"
+                "cores", cores, f"1 to {most:.3g}, {most_times:g} times the {self.measured_cores:.3g} measured"
             )
         likely = float(self.rps(cores))
         low, high = np.quantile(self.rps_of_draws(cores), [LOW, HIGH])

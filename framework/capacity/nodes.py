@@ -111,7 +111,7 @@ def refusal(machine: MachineType, need: Need, node: MeasuredNode, currency: str)
         return "less than one physical core, which no law is about"
     if node.extrapolates(machine) and not node.extrapolate:
         measured = min(law.measured_cores for law in node.laws())
-        return f"{machine.busy_cores():g} cores are more than {node.most_times:g} times the {measured:g} measured"
+        return f"{machine.busy_cores():g} cores are more than {node.most_times:g} times the {measured:.3g} measured"
     return ""
 
 

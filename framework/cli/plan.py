@@ -58,6 +58,7 @@ _FROM = (
     "Plan with a study's best configuration, and tell its gain in money: swept beside the default with --measure, else "
     "by the CPU time in its verdict."
 )
+_OPERATIONS = "Requests of the need in one of the load, which may send bursts [default: what the application says]."
 _READ = "A request of the workload that counts as a read (repeatable) [default: all count as both]."
 
 
@@ -78,8 +79,12 @@ OPTIONS: Mapping[str, tuple[Any, Any, Any]] = {
     "runs": (int, 1, _option(min=1, help="Sweeps of each size.")),
     "duration": (str, "", _option(help="Measured window of a sweep [default: 10s, or 6s with --quick].")),
     "start_rps": (Number, None, _option("--start", help="First rate of the first sweep, requests per second.")),
-    "limit": (str, "500ms", _option(help="Of p95; passed where a node no longer keeps up, it ends a sweep.")),
-    "operations": (float, 1.0, _option(help="Requests of the need in one of the load, which may send bursts.")),
+    "limit": (
+        str,
+        "",
+        _option(help="Of p95; passed where a node no longer keeps up, it ends a sweep [default: 500ms]."),
+    ),
+    "operations": (Number, None, _option(help=_OPERATIONS)),
     "read_request": (Texts, None, _option(metavar="NAME", help=_READ)),
     "write_request": (Texts, None, _option(metavar="NAME", help="One that counts as a write; swept apart.")),
     "node_file": (File, None, _option(metavar="FILE", help="Where sweeps are kept [default: below TAILOR_HOME].")),
@@ -182,7 +187,7 @@ def _node(tailor: Opened, given: Mapping[str, Any]) -> NodeMeasurement | None:
         window_s=terminal.seconds("--duration", given["duration"]) if given["duration"] else None,
         start_rps=given["start_rps"],
         operations=given["operations"],
-        limit_ms=1e3 * terminal.seconds("--limit", given["limit"]),
+        limit_ms=1e3 * terminal.seconds("--limit", given["limit"]) if given["limit"] else None,
         limits=terminal.limits(given["limits"] or []),
         testbed=given["testbed"],
         quick=given["quick"],

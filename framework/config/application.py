@@ -264,6 +264,7 @@ def _external(document: Document, file: ApplicationFile, root: Path) -> External
         tuple(entry.command),
         entry.path or default.path,
         entry.users or default.users,
+        entry.operations or default.operations,
     )
 
 

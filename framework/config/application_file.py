@@ -129,6 +129,11 @@ class LoadEntry(Strict):
     users: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=None, description="simulated users, connections or workers of the generator; default: 50"
     )
+    operations: Annotated[float, Field(ge=1, le=1e6)] | None = Field(
+        default=None,
+        description="requests of a client in one of the load, which may be a burst; capacity is planned in requests of "
+        "a client; default: 1",
+    )
 
 
 class Counters(Strict):
@@ -358,7 +363,7 @@ class ApplicationFile(Strict):
     closed_loop: InsidePath | None = Field(
         None,
         description="directory of another application.yaml that drives the same services as fast as they answer: what "
-        "`tailor tune --objective throughput` tunes",
+        "`tailor tune --objective throughput` tunes and `tailor plan --measure` measures",
     )
     limits: LimitsEntry = LimitsEntry()
 

@@ -59,7 +59,8 @@ class ExternalLoad:
     ``image``: of its container; empty: it is a command of this machine.  ``script``: a path below the application's
     directory, empty for none; the files of its directory go with it.  ``command``: the words that Tailor's options
     follow; empty: those that the generator is usually called by.  ``path``: requested where there is no script.
-    ``users``: simulated users, connections or workers.
+    ``users``: simulated users, connections or workers.  ``operations``: requests of a client in one of the load, which
+    may be a burst.
     """
 
     image: str = ""
@@ -67,3 +68,4 @@ class ExternalLoad:
     command: tuple[str, ...] = ()
     path: str = "/"
     users: int = 50
+    operations: float = 1.0

@@ -104,9 +104,12 @@ class NodeRequest:
     ``study``: whose best configuration is measured beside the default.  ``reads``, ``writes``: names of the workload's
     requests that count as such and are swept apart; without both, the whole mix is.  ``cores``: sizes; empty for a
     choice.  ``window_s``: None for WINDOW_S, or that of quick sweeps.  ``start_rps``: first rate of the first sweep,
-    None for the application's.  ``limit_ms``: of p95, so high that it is passed where the application no longer keeps
-    up: a plan itself keeps cores spare for latency.
-    ``operations``: see NodeMeasurement.
+    None for the application's.  ``limit_ms``: of p95, None for LIMIT_MS, so high that it is passed where the
+    application no longer keeps up: a plan itself keeps cores spare for latency.  ``operations``: see NodeMeasurement;
+    None for what the application says.
+
+    An application that names a ``closed_loop`` is measured there, unless ``reads``, ``start_rps`` or ``limit_ms`` ask
+    for rates.
     """
 
     application: Path
@@ -121,8 +124,8 @@ class NodeRequest:
     refinements: int = 3
     start_rps: float | None = None
     maximum_rps: float = 10_000_000.0
-    limit_ms: float = 500.0
-    operations: float = 1.0
+    limit_ms: float | None = None
+    operations: float | None = None
     seed: int = 1
     limits: Mapping[str, float] = field(default_factory=dict)
     testbed: str = "auto"
@@ -130,5 +133,6 @@ class NodeRequest:
 
 
 WINDOW_S = 10.0
+LIMIT_MS = 500.0
 QUICK_NODE: Mapping[str, Any] = {"warmup_s": 3.0, "window_s": 6.0, "factor": 1.4, "refinements": 2}
 """Quick sweeps: a first look, a few minutes for two cores."""

@@ -38,6 +38,8 @@ from optimizer.space import Configuration
 WINDOWS = 3  # of each size in a closed loop
 MOST_CPUS = 4096  # of any machine
 GENERATOR_MOST = 0.9  # of its CPUs: a load generator that keeps more of them busy may itself be what limits the rate
+LATE = 0.1  # of the limit of p95: a load generator with CPUs of its own that is later may itself be what passes it
+SERVICES_LEAST = 0.5  # of their CPUs: services that are less busy beside a busy load generator tell too little
 BELOW_KNEE = 0.6  # of the expected knee: the first rate of a sweep
 MIB = 2**20
 
@@ -66,6 +68,7 @@ class Reading:
 
     ``generator_cores``: kept busy by it, of those that the services may use; None where that is not known.
     ``unusable``: why the window says nothing of the application, though it may have held; empty where it does.
+    ``most_rps``: what the services' CPUs would have allowed, where those of the load generator were busy too.
     """
 
     step: Step
@@ -76,6 +79,7 @@ class Reading:
     received_bytes: float | None = None
     sent_bytes: float | None = None
     unusable: str = ""
+    most_rps: float | None = None
 
 
 Probe = Callable[[float], Reading]
@@ -163,21 +167,29 @@ def swept(
 
 
 def _expected_rps(points: Sequence[NodePoint], case: NodeCase) -> float | None:
-    """Return where the knee may be: from that of the nearest size of this kind, whichever the arm; None without one."""
-    known = [point for point in points if point.kind == case.kind and point.knee_rps is not None]
+    """Return where the knee may be: from that of the nearest size of this kind, whichever the arm; None without one.
+
+    A rate above which nothing was too high is no knee.
+    """
+    known = [point for point in points if point.kind == case.kind and point.above_rps is not None]
     near = min(known, key=lambda point: (abs(point.cores - case.cores), point.arm != case.arm), default=None)
     return None if near is None or near.knee_rps is None else near.knee_rps * case.cores / near.cores
 
 
 def _point(case: NodeCase, sweep: Sweep, readings: Sequence[Reading]) -> NodePoint:
     knee = sweep.knee_rps
-    unusable = next((reading for reading in readings if reading.unusable), None)
-    if unusable is not None:
+    above = min(
+        (step.rate_rps for step in sweep.steps if step.holds is False and step.rate_rps > (knee or 0)), default=None
+    )
+    says_nothing = next((reading.step for reading in readings if reading.unusable), None)
+    if says_nothing is None and knee is not None and above is None:
+        says_nothing = next((step for step in sweep.steps if step.holds is None and step.rate_rps > knee), None)
+    if says_nothing is not None:
         at_least = "" if knee is None else f"; the application answers {knee:g} requests/s at least"
-        return _without_knee(case, f"no knee: at {unusable.step.rate_rps:g} requests/s {unusable.unusable}{at_least}")
+        why = f"no knee: at {says_nothing.rate_rps:g} requests/s {says_nothing.reason}{at_least}"
+        return _without_knee(case, why)
     if knee is None:
         return _without_knee(case, sweep.statement)
-    above = min((step.rate_rps for step in sweep.steps if step.holds is False and step.rate_rps > knee), default=None)
     at = next(reading for reading in readings if reading.step.rate_rps == knee and reading.step.holds)
     return _point_of(case, at, knee, above, sweep.statement)
 
@@ -217,9 +229,11 @@ def _saturated(case: NodeCase, readings: Sequence[Reading]) -> NodePoint:
         why = "; ".join(dict.fromkeys(reading.unusable or reading.step.reason for reading in readings))
         return _without_knee(case, f"no window counts: {why}")
     least, most, middle = counted[0], counted[-1], counted[len(counted) // 2]
-    above = most.step.rate_rps if most.step.rate_rps > least.step.rate_rps else None
+    above = max(most.step.rate_rps, *(reading.most_rps or 0.0 for reading in counted))
     statement = f"{len(counted)} windows of a closed loop, {least.step.rate_rps:g} to {most.step.rate_rps:g} requests/s"
-    return _point_of(case, middle, least.step.rate_rps, above, statement)
+    if above > most.step.rate_rps:
+        statement += f"; the load generator was busy too, and the services' CPU time allows up to {above:.5g}"
+    return _point_of(case, middle, least.step.rate_rps, above if above > least.step.rate_rps else None, statement)
 
 
 # ---------------------------------------------------------------------- on a testbed
@@ -307,10 +321,17 @@ def bench_probe(
             step = replace(step, rate_rps=round(sum(achieved) / len(achieved), 1))
         tells = application.loop != "closed" and step.holds
         unusable = "" if tells else _limited(load.busy_cpus, cpus, shared=place.shared)
+        late = "" if tells or place.shared else _late(trial, limit_ms)
+        if late:
+            step = replace(step, holds=None, reason=late)
+        reading = _reading(step, trial, load, case, place, application)
+        if unusable and application.loop == "closed" and not place.shared:
+            most_rps = _most_rps(reading, len(read_cpus(place.services)))
+            reading, unusable = replace(reading, most_rps=most_rps), "" if most_rps else unusable
         if unusable:
             step = replace(step, holds=None, reason=unusable)
         bench.watch(RateMeasured(step))
-        return replace(_reading(step, trial, load, case, place, application), unusable=unusable)
+        return replace(reading, step=step, unusable=unusable)
 
     return probe
 
@@ -329,6 +350,24 @@ def _limited(busy_cpus: float | None, cpus: int, *, shared: bool) -> str:
         return ""
     said = f"the load generator kept {busy_cpus:.1f} of the {cpus} CPUs busy that it can use"
     return said + (", which the services share" if shared else "; fewer cores for the services may leave it more")
+
+
+def _most_rps(reading: Reading, cpus: int) -> float | None:
+    """Return the rate at which the services' CPUs would all be busy; None where they were far from it.
+
+    By the utilisation law: the share that is busy grows with the rate (Denning and Buzen, Computing Surveys 10(3),
+    1978).
+    """
+    busy = sum(reading.cpu_s.values()) * reading.step.rate_rps / cpus
+    return reading.step.rate_rps / min(1.0, busy) if busy >= SERVICES_LEAST else None
+
+
+def _late(trial: Trial, limit_ms: float) -> str:
+    """Say that requests were sent so late that this, and not the application, may have passed the limit; else empty."""
+    lags_ms = [window.lag_p99_ms for window in trial.measurements if window.lag_p99_ms is not None]
+    if not lags_ms or max(lags_ms) <= LATE * limit_ms:
+        return ""
+    return f"the generator sent requests late: p99 of its lag is {max(lags_ms):.3g} ms of the {limit_ms:g} ms allowed"
 
 
 def _reading(

@@ -19,7 +19,16 @@ from framework.errors import FieldError, FieldName, InputError, Interrupted, Lea
 from framework.model import TWIN, Application, ServiceType, TuneRequest, Workload
 from framework.model.cpus import read_cpus, write_cpus
 from framework.model.events import ProfileStepStarted, RateMeasured
-from framework.model.node_measurement import MIX, QUICK_NODE, READS, WINDOW_S, WRITES, NodeMeasurement, NodeRequest
+from framework.model.node_measurement import (
+    LIMIT_MS,
+    MIX,
+    QUICK_NODE,
+    READS,
+    WINDOW_S,
+    WRITES,
+    NodeMeasurement,
+    NodeRequest,
+)
 from framework.model.topology import Topology
 from framework.study.locks import file_lock
 from framework.study.node_sweep import MOST_CPUS, NodeCase, NodePlace, Probe, bench_probe, cases, measured_node
@@ -34,8 +43,11 @@ FEW = 4  # cores: with more, the generator always has one of its own
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 QUICK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 MODELLED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
-NEAR_THE_KNEE = {"stationarity_change": 1e6}
-"""Near the knee, latency moves in every window; the rate that is answered tells whether the application keeps up."""
+NEAR_THE_KNEE = {"stationarity_change": 1e6, "generator_lag": 1e6}
+"""Near the knee, latency moves in every window; the rate that is answered tells whether the application keeps up.
+
+How late requests were sent is judged by the limit of the sweep, not by a latency that is far below it.
+"""
 SAME = (
     "application", "content_hash", "testbed", "processor", "machine_cores", "warmup_s", "window_s", "factor",
     "refinements", "seed", "limit_ms", "operations", "closed_loop",
@@ -89,7 +101,7 @@ class Nodes:
         """
         quick = QUICK_NODE if request.quick else {}
         window_s = quick.get("window_s", WINDOW_S) if request.window_s is None else request.window_s
-        request = replace(request, **{**quick, "window_s": window_s})
+        request = self._saturating(replace(request, **{**quick, "window_s": window_s}))
         application = self._backends.application(request.application)
         kind = self._backends.choose(request.testbed, application)
         target = path or self.path(application)
@@ -104,6 +116,17 @@ class Nodes:
                 write_node(node, target)  # it can be written, which is better known now than after the first sweep
                 node = self._swept(_Sweeps(request, application, node, wanted, watch, target), again=again)
         return node.asked(asked), target
+
+    def _saturating(self, request: NodeRequest) -> NodeRequest:
+        """Return the request for the application's closed loop, where it has one and no rates are asked for."""
+        application = self._backends.application(request.application)
+        if application.closed_loop is None or application.loop == "closed":
+            return request
+        rates = request.reads or request.start_rps is not None or request.limit_ms is not None
+        tuned_so = request.study and self._backends.store.get(request.study).directory.resolve()
+        if rates or tuned_so == application.directory.resolve():
+            return request
+        return replace(request, application=application.closed_loop)
 
     def _swept(self, sweeps: _Sweeps, *, again: bool) -> NodeMeasurement:
         try:
@@ -136,14 +159,14 @@ class Nodes:
             factor=request.factor,
             refinements=request.refinements,
             seed=request.seed,
-            limit_ms=request.limit_ms,
+            limit_ms=LIMIT_MS if request.limit_ms is None else request.limit_ms,
             kinds=kinds,
             configurations=configurations,
             most_cores={
                 arm: most_cores(application, self._types(MOST_CPUS, machine.memory_mib), changes)
                 for arm, changes in configurations.items()
             },
-            operations=request.operations,
+            operations=application.external.operations if request.operations is None else request.operations,
             closed_loop=application.loop == "closed",
             study=request.study,
             at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
@@ -254,11 +277,15 @@ def place_of(topology: Topology, cores: int) -> NodePlace:
 
 
 def cpu_sets(application: Application, place: NodePlace) -> dict[str, Value]:
-    """Return the CPU set of every service as values of a configuration; what takes the traces is beside the load."""
+    """Return the CPU set of every service as values of a configuration; what takes the traces is beside the load.
+
+    One-shot commands behind a profile have none: no container of theirs runs in a window.
+    """
     tracing = application.tracing_service
     return {
         f"{service.name}.{CPUSET}": place.generator if service.name == tracing else place.services
         for service in application.services
+        if not application.compose["services"][service.name].get("profiles")
     }
 
 
@@ -310,8 +337,9 @@ def _check(request: NodeRequest) -> None:
     for field, value, least in (
         ("runs", request.runs, 1), ("window_s", request.window_s or 0, 1), ("warmup_s", request.warmup_s, 0),
         ("start_rps", 1 if request.start_rps is None else request.start_rps, 1), ("factor", request.factor, 1.01),
-        ("cores", min(request.cores, default=1), 1), ("operations", request.operations, 1),
-        ("limit_ms", request.limit_ms, 1),
+        ("cores", min(request.cores, default=1), 1),
+        ("operations", 1 if request.operations is None else request.operations, 1),
+        ("limit_ms", LIMIT_MS if request.limit_ms is None else request.limit_ms, 1),
     ):  # fmt: skip
         if not least <= value < math.inf:
             raise FieldError(field, value, f"at least {least:g}")

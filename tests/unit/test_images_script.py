@@ -31,7 +31,11 @@ def listed(*arguments: str) -> subprocess.CompletedProcess[str]:
             "jaegertracing/jaeger:2.13.0 memcached:1.6 postgres:15 tailor/loadgen:3 tailor/hotel-reservation:1",
         ),
         ("search", "jaegertracing/jaeger:2.13.0 tailor/loadgen:3 tailor/search:1"),
-        ("key-value", "jaegertracing/jaeger:2.13.0 memcached:1.6 redis:7.0 tailor/loadgen:3 tailor/key-value:1"),
+        (
+            "key-value",
+            "jaegertracing/jaeger:2.13.0 memcached:1.6 redis:7.0 tailor/loadgen:3 tailor/key-value:1 "
+            "tailor/key-value-load:1",
+        ),
         (
             "key-value/throughput",
             "jaegertracing/jaeger:2.13.0 memcached:1.6 redis:7.0 tailor/loadgen:3 tailor/key-value:1 "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from framework.model import Estimate, Step
 from framework.model.load_generators import ExternalLoad
 from framework.model.node_measurement import NodeRequest
 from framework.model.topology import Cpu, Topology
-from framework.study.node_sweep import NodeCase, Reading, generator_cpus, swept
+from framework.study.node_sweep import NodeCase, Reading, generator_cpus, measured_node, swept
 from framework.study.sweep import rate_digits, rising_steps
 from framework.testing.pretend import pretend_application
 from tests.node_machine import A, B, G, Made, opened_machines
-from tests.unit.test_node_sweep import node_with, quiet
+from tests.unit.test_node_sweep import node_with, quiet, with_closed_loop
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
 REQUEST = NodeRequest(SMALL, cores=(1, 2, 4), refinements=4, window_s=10.0, warmup_s=2.0)
@@ -49,6 +49,48 @@ def test_a_generator_that_has_too_few_cpus_is_no_knee(made: Made) -> None:
     assert sum(rate > 2 / 0.005 for rate in rates) == 1, "no higher rate is tried"
 
 
+def test_requests_that_are_sent_late_are_judged_by_the_limit(made: Made) -> None:
+    """A lag of microseconds beside a latency of microseconds says nothing against a rate; one near the limit does."""
+    tailor, machine = made(sent_late_ms=lambda rate: 3.0)
+    node, _ = tailor.nodes.measure(replace(REQUEST, cores=(1,)), quiet)
+    assert node.points[0].knee_rps == pytest.approx(G, rel=0.1)
+    machine.sent_late_ms = lambda rate: 600.0 if rate > 50 else 0.0
+    node, _ = tailor.nodes.measure(replace(REQUEST, cores=(1,)), quiet, again=True)
+    assert node.points[0].knee_rps is None
+    assert "sent requests late: p99 of its lag is 600 ms of the 500 ms allowed; the application" in "".join(notes(node))
+
+
+def test_rates_that_say_nothing_are_no_knee() -> None:
+    def probe(rate_rps: float) -> Reading:
+        held = rate_rps <= 60
+        step = Step(rate_rps, P95 if held else None, True if held else None, "" if held else "a backup ran")
+        return Reading(step, cpu_s={"web": 0.01})
+
+    case = NodeCase("default", "requests", 1, 0)
+    point = swept(node_with(4), case, probe, 50.0, 100.0, 1e6)
+    assert (point.knee_rps, point.statement) == (
+        None, "no knee: at 72 requests/s a backup ran; the application answers 60 requests/s at least",
+    )  # fmt: skip
+    capped = swept(node_with(4), case, probe, 50.0, 100.0, 62.0)
+    assert (capped.knee_rps, capped.above_rps) == (60, None), "nothing above was asked for"
+
+
+def test_a_rate_above_which_nothing_was_tried_is_no_knee_for_the_next_size(made: Made) -> None:
+    firsts: dict[int, float] = {}
+
+    def probe_of(case: NodeCase) -> Callable[[float], Reading]:
+        def probe(rate_rps: float) -> Reading:
+            firsts.setdefault(case.cores, rate_rps)
+            return Reading(Step(rate_rps, P95, rate_rps <= 1_000 * case.cores, ""), cpu_s={"web": 0.001})
+
+        return probe
+
+    cases = [NodeCase("default", "requests", cores, 0) for cores in (1, 2)]
+    node = measured_node(node_with(4), cases, probe_of, start_rps=50.0, maximum_rps=700.0, keep=lambda node: None)
+    assert [point.above_rps for point in node.points] == [None, None]
+    assert firsts == {1: 50, 2: 50}
+
+
 def test_a_rate_that_was_answered_counts_however_busy_the_generator_was() -> None:
     def probe(rate_rps: float) -> Reading:
         return Reading(Step(rate_rps, P95, rate_rps <= 100, ""), cpu_s={"web": 0.01}, unusable="")
@@ -69,6 +111,21 @@ def test_windows_of_a_closed_loop_whose_generator_is_saturated_do_not_count() ->
     said += ["the load generator is too small"] * 3
     point = swept(node_with(4, closed_loop=True), case, probe, 50.0, None, 1e6)
     assert (point.knee_rps, point.statement) == (None, "no window counts: the load generator is too small")
+
+
+@pytest.mark.parametrize(("most", "above"), [(150.0, 150.0), (300.0, None)])
+def test_a_busy_generator_of_a_closed_loop_leaves_a_bound(
+    made: Made, tmp_path: Path, most: float, above: float | None
+) -> None:
+    """How busy the services are at the rate that it reached says how far they are from their end."""
+    tailor, _ = made(rps=lambda _, cores: most, generator_s=0.01)
+    busy = replace(REQUEST, application=with_closed_loop(tmp_path) / "busy", cores=(7,), start_rps=99.0)
+    node, _ = tailor.nodes.measure(busy, quiet)
+    [point] = node.points
+    assert (point.knee_rps is None) == (above is None)
+    assert point.above_rps == (None if above is None else pytest.approx(above, rel=0.03))
+    said = "CPU time allows up to 15" if above else "kept 1.0 of the 1 CPUs busy"
+    assert said in point.statement
 
 
 def test_what_the_generator_takes_of_shared_cores_is_counted_in_cores(made: Made) -> None:

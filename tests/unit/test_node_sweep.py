@@ -13,13 +13,15 @@ import pytest
 
 from framework.capacity.law_draws import throughput
 from framework.capacity.measured import node_of, notes, scaling_points
+from framework.config.application import load_application
 from framework.config.node_file import load_node
 from framework.errors import FieldError, FileError, InputError, Interrupted, UnknownName
 from framework.model import TuneRequest
 from framework.model.events import Event
 from framework.model.node_measurement import NodeMeasurement, NodePoint, NodeRequest
 from framework.model.topology import Cpu, Topology
-from framework.use_cases.node import place_of, sizes_of
+from framework.study.node_sweep import NodePlace
+from framework.use_cases.node import cpu_sets, place_of, sizes_of
 from tests.node_machine import MEMORY_MIB, RECEIVED, SENT, A, B, G, Made, opened_machines
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
@@ -210,6 +212,45 @@ def test_cpus_of_whole_cores_one_socket_first() -> None:
     assert (all_of_them.services, all_of_them.generator, all_of_them.shared) == ("0-7", "0-7", True)
     with pytest.raises(FieldError, match="cores"):
         place_of(topology, 5)
+
+
+def with_closed_loop(directory: Path) -> Path:
+    """Return the directory of an application that names a closed loop, ``busy`` in it."""
+    application = directory / "application"
+    shutil.copytree(SMALL, application)
+    (application / "busy").mkdir()
+    text = (application / "application.yaml").read_text()
+    (application / "application.yaml").write_text(f"{text}closed_loop: busy\n")
+    load = "load: {generator: key-value, command: [key-value-load, -depth, '16'], operations: 16}\n"
+    text = text.replace("name: small", "name: small-busy\ncompose: ../compose.yaml")
+    (application / "busy" / "application.yaml").write_text(text.replace("{file: workload.yaml, ", "{") + load)
+    return application
+
+
+def test_an_application_with_a_closed_loop_is_measured_there(made: Made, tmp_path: Path) -> None:
+    application = with_closed_loop(tmp_path)
+    tailor, machine = made()
+    request = replace(REQUEST, application=application, cores=(1,))
+    node, path = tailor.nodes.measure(request, quiet)
+    assert (node.application, node.closed_loop, node.operations, len(machine.driven)) == ("small-busy", True, 16, 3)
+    assert path.name == "small-busy.json"
+    assert tailor.nodes.measure(replace(request, operations=4), quiet, tmp_path / "four.json")[0].operations == 4
+    for asks in (
+        {"limit_ms": 500.0}, {"start_rps": 10.0}, {"reads": ("root",)}, {"application": SMALL},
+    ):  # fmt: skip
+        rates, _ = tailor.nodes.measure(replace(request, **asks), quiet, again=True)
+        assert (rates.application, rates.closed_loop, rates.operations) == ("small", False, 1), asks
+
+
+def test_one_shot_commands_get_no_cpus() -> None:
+    """They have no container in a window, so that their CPUs could not be read back."""
+    application = load_application(Path(__file__).parents[2] / "apps" / "key-value")
+    sets = cpu_sets(application, NodePlace("0", "1", shared=False))
+    assert {hook.service for hook in (application.hooks.prepare, application.hooks.seed) if hook} == {"prepare"}
+    assert sets == {
+        **{f"{name}.cpuset": "0" for name in ("key-value", "redis", "memcached")},
+        "jaeger.cpuset": "1",
+    }
 
 
 def node_with(cores: int, testbed: str = "docker", **changes: Any) -> NodeMeasurement:
