@@ -77,7 +77,7 @@ check: setup  ## formatting, linting, types, layers
 	$(BIN)/mypy
 	$(BIN)/mypy --scripts-are-modules scripts/images
 	$(BIN)/mypy --scripts-are-modules scripts/architecture
-	@for file in $(RUNNERS); do $(BIN)/mypy --no-error-summary $$file || exit 1; done
+	@for file in $(RUNNERS); do MYPYPATH=$${file%/*} $(BIN)/mypy --no-error-summary $$file || exit 1; done
 	$(BIN)/lint-imports --no-cache
 	@for file in $$(grep -lE '^#!/bin/(ba)?sh' .ci/run scripts/* apps/common/images/*/*.sh); do bash -n $$file || exit 1; done
 	@if command -v go > /dev/null; then \

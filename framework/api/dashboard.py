@@ -43,7 +43,7 @@ PLAN_FIELDS = (
     ("stored", "stored", "1TB", True),
     ("record", "size of a record", "1KiB", True),
     ("clients", "clients", "10k", False),
-    ("connection", "memory of a connection", "32KiB", False),
+    ("connection", "memory of a connection", "4KiB", False),
     ("latency", "most time of a request inside a node, in the mean", "1ms", False),
     ("headroom", "headroom", "20%", False),
 )

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	inputSize      = 256<<10 + wire.MaxReply
-	eventsPerRound = 512
-	drainTimeout   = 5 * time.Second        // for replies after the end
-	lookEvery      = 100 * time.Millisecond // whether the phase is over
+	inputSize       = 256<<10 + wire.MaxReply
+	eventsPerRound  = 512
+	drainTimeout    = 5 * time.Second        // for replies after the end
+	lookEvery       = 100 * time.Millisecond // whether the phase is over
+	tooShortToSleep = 50 * time.Microsecond
 	// maxOutstanding requests of a thread may wait for replies in an open loop; what is due beyond has failed.
 	maxOutstanding = 1 << 20
 )
@@ -184,15 +185,7 @@ func (w *worker) isOpen() bool { return w.plan.RateRPS > 0 && !w.phase.fill }
 
 // wait handles what has happened, and waits for it: at most until something is to be done.
 func (w *worker) wait() error {
-	left := lookEvery
-	if w.isOpen() && !w.stopped {
-		left = max(min(left, w.due-time.Since(w.phase.start)), 1)
-	}
-	setting := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}
-	if err := unix.TimerfdSettime(w.timer, 0, &setting, nil); err != nil {
-		return err
-	}
-	count, err := socket.Wait(w.epoll, w.events)
+	count, err := w.happened()
 	if err != nil {
 		return err
 	}
@@ -215,6 +208,22 @@ func (w *worker) wait() error {
 		}
 	}
 	return nil
+}
+
+// happened fills the events. Where the next request is due very soon, it only looks: to set a timer and to be woken takes
+// longer than that, and would make what is sent late, and the generator the bottleneck.
+func (w *worker) happened() (int, error) {
+	left := lookEvery
+	if w.isOpen() && !w.stopped {
+		if left = min(left, w.due-time.Since(w.phase.start)); left < tooShortToSleep {
+			return socket.Look(w.epoll, w.events)
+		}
+	}
+	setting := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}
+	if err := unix.TimerfdSettime(w.timer, 0, &setting, nil); err != nil {
+		return 0, err
+	}
+	return socket.Wait(w.epoll, w.events)
 }
 
 func (w *worker) gap() time.Duration {

@@ -41,12 +41,24 @@ func Write(descriptor int, data []byte) (n int, err error) {
 	return int(number), nil
 }
 
-// Wait fills events. It asks first without waiting: only of a call that waits must the scheduler be told.
-func Wait(epoll int, events []unix.EpollEvent) (int, error) {
+// Look fills events with what has happened, and does not wait.
+func Look(epoll int, events []unix.EpollEvent) (int, error) {
 	number, _, errno := unix.RawSyscall6(
 		unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
-	if errno == 0 && number > 0 {
+	switch errno {
+	case 0:
 		return int(number), nil
+	case unix.EINTR:
+		return 0, nil
+	default:
+		return 0, errno
+	}
+}
+
+// Wait fills events. It looks first: only of a call that waits must the scheduler be told.
+func Wait(epoll int, events []unix.EpollEvent) (int, error) {
+	if n, err := Look(epoll, events); n > 0 || err != nil {
+		return n, err
 	}
 	n, err := unix.EpollWait(epoll, events, -1)
 	if err == unix.EINTR {

@@ -1,22 +1,28 @@
 package table
 
-import "tailor/apps/key-value/internal/record"
+import (
+	"unsafe"
+
+	"tailor/apps/key-value/internal/record"
+)
 
 // GetBatch copies the values of keys into the slices with their numbers, and says which were found.
 //
-// Records of a large table lie in no cache. So the keys are looked up first, each independent of the others, and their
-// values are on their way into the cache before any of them is copied. BenchmarkTable compares it with single gets.
+// Index and records of a large table lie in no cache. So all keys take each step before any takes the next, and what
+// the next step reads is on its way into the cache meanwhile (group prefetching: Chen et al., Improving Hash Join
+// Performance through Prefetching, ICDE 2004). BenchmarkTable compares it with single gets.
 func (t *Table) GetBatch(keys []uint64, into [][]byte, found []bool) {
-	var numbers [batch]uint32
+	var all [batch]lookup
 	for len(keys) > 0 {
 		count := min(len(keys), batch)
-		t.find(keys[:count], &numbers)
-		for i, number := range numbers[:count] {
+		t.find(keys[:count], &all)
+		for i := range all[:count] {
+			number := all[i].number
 			found[i] = number != none
 			if !found[i] {
 				continue
 			}
-			s := t.shard(t.hash(keys[i]))
+			s := all[i].shard
 			s.mutex.Lock()
 			copy(into[i], t.region.value(number))
 			s.mutex.Unlock()
@@ -27,10 +33,10 @@ func (t *Table) GetBatch(keys []uint64, into [][]byte, found []bool) {
 
 // Fetch brings what a put of each of the keys needs into the cache, side by side.
 func (t *Table) Fetch(keys []uint64) {
-	var numbers [batch]uint32
+	var all [batch]lookup
 	for len(keys) > 0 {
 		count := min(len(keys), batch)
-		t.find(keys[:count], &numbers)
+		t.find(keys[:count], &all)
 		keys = keys[count:]
 	}
 }
@@ -41,15 +47,38 @@ const batch = 16
 // none is the number of no record.
 const none = ^uint32(0)
 
-func (t *Table) find(keys []uint64, numbers *[batch]uint32) {
+// lookup is a key on its way to the number of its record.
+type lookup struct {
+	hash   uint64
+	shard  *shard
+	number uint32
+}
+
+func (t *Table) find(keys []uint64, all *[batch]lookup) {
 	for i, key := range keys {
 		hash := t.hash(key)
-		number, found := t.shard(hash).find(hash, t.region.keys, key)
-		if !found {
-			numbers[i] = none
+		s := t.shard(hash)
+		all[i] = lookup{hash: hash, shard: s}
+		current := s.indexes.Load().current
+		prefetchLine(unsafe.Pointer(&current.entries[uint32(hash)&current.mask]))
+	}
+	for i := range all[:len(keys)] {
+		l := &all[i]
+		// The likely record: that it is of this key, and not of one with half the hash in common, is seen next.
+		if l.number = l.shard.indexes.Load().current.likely(l.hash); l.number != none {
+			prefetchLine(unsafe.Pointer(&t.region.keys[l.number]))
+			prefetch(&t.region.values[int(l.number)*record.Size])
+		}
+	}
+	for i, key := range keys {
+		l := &all[i]
+		if l.number != none && t.region.keys[l.number] == key {
 			continue
 		}
-		numbers[i] = number
-		prefetch(&t.region.values[int(number)*record.Size])
+		number, found := l.shard.find(l.hash, t.region.keys, key)
+		if !found {
+			number = none
+		}
+		l.number = number
 	}
 }

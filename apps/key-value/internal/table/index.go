@@ -35,6 +35,20 @@ func (x *index) find(hash uint64, keys []uint64, key uint64) (number uint32, fou
 	}
 }
 
+// likely is the number of the first record whose key has the low half of this hash; none where there is none.
+func (x *index) likely(hash uint64) uint32 {
+	low := uint32(hash)
+	for at := low & x.mask; ; at = (at + 1) & x.mask {
+		entry := x.entries[at].Load()
+		if entry == 0 {
+			return none
+		}
+		if uint32(entry>>32) == low {
+			return uint32(entry) - 1
+		}
+	}
+}
+
 // add writes an entry for a record that the index does not have; there is always an empty one.
 func (x *index) add(low, number uint32) { x.place(uint64(low)<<32 | uint64(number+1)) }
 

@@ -1,5 +1,11 @@
 #include "textflag.h"
 
+// func prefetchLine(address unsafe.Pointer)
+TEXT ·prefetchLine(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ address+0(FP), AX
+	PREFETCHT0 (AX)
+	RET
+
 // func prefetch(value *byte)
 TEXT ·prefetch(SB), NOSPLIT|NOFRAME, $0-8
 	MOVQ value+0(FP), AX

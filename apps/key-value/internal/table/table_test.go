@@ -103,6 +103,42 @@ func checkAll(t *testing.T, made *Table, model map[uint64]uint64) {
 	}
 }
 
+// TestKeysWithHalfAHashInCommon: of 200,000 keys, four or five pairs have the same low 32 bits.
+func TestKeysWithHalfAHashInCommon(t *testing.T) {
+	const keys = 200_000
+	made := newTable(t, 10, 1)
+	made.seed = 1
+	lows, pairs := map[uint32]uint64{}, 0
+	for key := range uint64(keys) {
+		low := uint32(made.hash(key))
+		first, taken := lows[low]
+		lows[low] = key
+		if !taken {
+			continue
+		}
+		if pairs++; pairs > 2 {
+			break // the table has room for five
+		}
+		model := map[uint64]uint64{first: 1}
+		_ = made.Put(first, valueOf(first, 1), nil)
+		into, found := [][]byte{make([]byte, record.Size)}, []bool{true}
+		if made.GetBatch([]uint64{key}, into, found); found[0] {
+			t.Fatalf("key %d was not put, but %d was", key, first)
+		}
+		model[key] = 2
+		_ = made.Put(key, valueOf(key, 2), nil)
+		for key, version := range model {
+			made.GetBatch([]uint64{key}, into, found)
+			if !found[0] || !bytes.Equal(into[0], valueOf(key, version)) {
+				t.Fatalf("key %d: found %v", key, found[0])
+			}
+		}
+	}
+	if pairs == 0 {
+		t.Fatal("no pair was found, so that nothing was tested")
+	}
+}
+
 func TestATableThatIsFullKeepsAndOverwrites(t *testing.T) {
 	made := newTable(t, 100, 16)
 	stored := uint64(0)
