@@ -204,6 +204,9 @@ func (t *Table) Commit() error {
 	return t.log.Commit()
 }
 
+// CommitsAtOnce says that there is no log, so that Commit has nothing to do.
+func (t *Table) CommitsAtOnce() bool { return t.log == nil }
+
 // Snapshot writes one now.
 func (t *Table) Snapshot() error {
 	t.mutex.Lock()

@@ -27,6 +27,9 @@ type Engine interface {
 	// Commit returns when all that was put before is as durable as the engine was asked to make it. Only then may a put
 	// be acknowledged. After an error nobody knows what is durable, and the engine takes no more puts.
 	Commit() error
+	// CommitsAtOnce says that Commit never has anything to do, so that a put may be acknowledged without it. It is the
+	// same as long as the engine is open.
+	CommitsAtOnce() bool
 	// Stats is its state, for people and for tools that read JSON. It may be asked for during Close and after it.
 	Stats() Stats
 	// Close ends it. What was put and not committed may be lost.

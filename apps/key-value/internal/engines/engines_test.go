@@ -139,6 +139,10 @@ func TestEnginesOnADiskKeepRecords(t *testing.T) {
 				Records: 10, Shards: 1, Directory: t.TempDir(), Fsync: fsync, FsyncInterval: time.Millisecond, CacheBytes: 1 << 20,
 			}
 			engine := open(t, name, options)
+			free := fsync == "off" || name == "pebble" && fsync == "never"
+			if engine.CommitsAtOnce() != free {
+				t.Errorf("%s, %s: commits at once: %v", name, fsync, engine.CommitsAtOnce())
+			}
 			if _, err := engine.Put([]uint64{7}, [][]byte{valueOf(7, 1)}); err != nil {
 				t.Fatal(err)
 			}

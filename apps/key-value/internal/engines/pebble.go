@@ -123,6 +123,8 @@ func (e *pebbleEngine) Commit() error {
 	return nil
 }
 
+func (e *pebbleEngine) CommitsAtOnce() bool { return e.fsync != "always" && e.fsync != "interval" }
+
 // isOverdue says whether a put has waited for a sync longer than it may.
 func (e *pebbleEngine) isOverdue() bool {
 	e.mutex.Lock()

@@ -91,6 +91,8 @@ func (p *peer) Put(keys []uint64, values [][]byte) (stored int, err error) {
 // Commit has nothing to do: how durable a put is, is the server's to say.
 func (p *peer) Commit() error { return nil }
 
+func (p *peer) CommitsAtOnce() bool { return true }
+
 func (p *peer) usage() (usage dialect.Usage, err error) {
 	err = p.with(func(c *client.Connection) (err error) {
 		usage, err = c.Usage()

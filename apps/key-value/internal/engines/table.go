@@ -87,6 +87,8 @@ func (e *tableEngine) Commit() error {
 	return e.kept.Commit()
 }
 
+func (e *tableEngine) CommitsAtOnce() bool { return e.kept == nil || e.kept.CommitsAtOnce() }
+
 func (e *tableEngine) Stats() Stats {
 	s := Stats{Engine: "table", Records: int64(e.records.Len()), Bytes: int64(e.records.Bytes())}
 	if e.kept == nil {

@@ -25,6 +25,7 @@ type fake struct {
 	commits   int
 	committed func() error
 	getError  error
+	atOnce    bool
 }
 
 func (f *fake) Get(keys []uint64, into [][]byte, found []bool) error {
@@ -47,6 +48,9 @@ func (f *fake) Commit() error {
 	}
 	return nil
 }
+
+// CommitsAtOnce is not what the table without a log says, unless a test asks for that.
+func (f *fake) CommitsAtOnce() bool { return f.atOnce }
 
 func (f *fake) onCommit(do func() error) {
 	f.mutex.Lock()

@@ -35,6 +35,7 @@ type loop struct {
 	buffers     [][]byte      // for output, at rest
 	partials    [][]byte      // for partial input, at rest
 	large       []byte        // for a reply that is longer than one of these, if one was needed yet
+	waits       bool          // replies to puts wait for the engine's commit
 	waiting     []*connection // that have replies to puts
 	turn        turn
 
@@ -45,7 +46,7 @@ type loop struct {
 }
 
 func newLoop(s *Server) (*loop, error) {
-	l := &loop{server: s, listener: -1, waker: -1, input: make([]byte, s.options.Buffer)}
+	l := &loop{server: s, listener: -1, waker: -1, input: make([]byte, s.options.Buffer), waits: !s.engine.CommitsAtOnce()}
 	l.turn.prepare(l)
 	l.counters.prepare()
 	var err error

@@ -2,8 +2,9 @@
 // epoll, and a thread of the system while it works. Buffers belong to the loops: a connection that is idle has none,
 // and one whose peer is slow keeps what is left of its input and output.
 //
-// A turn of a connection reads once, answers all requests that are complete, and writes once. Replies to puts wait for
-// the end of the round over all connections that are ready, so that one commit serves all of them.
+// A turn of a connection reads once, answers all requests that are complete, and writes once. Where puts have to be
+// committed, their replies wait for the end of the round over all connections that are ready, so that one commit serves
+// all of them.
 package server
 
 import (

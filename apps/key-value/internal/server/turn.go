@@ -158,14 +158,16 @@ func (t *turn) finishRun(c *connection) {
 	if isTimed {
 		start = time.Since(t.origin)
 	}
+	stored := 0
 	if t.op == wire.Get {
 		t.get(c)
 		t.loop.counters.gets.Add(int64(len(t.keys)))
 	} else {
-		t.loop.counters.puts.Add(int64(t.put(c)))
+		stored = t.put(c)
+		t.loop.counters.puts.Add(int64(stored))
 	}
 	if isTimed {
-		t.measure(c, start, timed)
+		t.measure(c, start, timed, stored)
 		if hasSpan {
 			t.span(start)
 		}
@@ -173,13 +175,18 @@ func (t *turn) finishRun(c *connection) {
 	t.frames, t.keys, t.places = t.frames[:0], t.keys[:0], t.places[:0]
 }
 
-// measure notes the run's latency, in its replies and in the histogram; that of puts when they are committed.
-func (t *turn) measure(c *connection, start time.Duration, timed bool) {
+// measure notes the run's latency, in its replies and in the histogram; that of puts when they are committed. stored is
+// how many were: refused ones are not committed.
+func (t *turn) measure(c *connection, start time.Duration, timed bool, stored int) {
+	waits := t.op == wire.Put && t.loop.waits
 	switch {
-	case timed && t.op == wire.Get:
+	case !timed:
+	case t.op == wire.Get:
 		t.loop.counters.getLatency.record(time.Since(t.origin)-start, len(t.frames))
-	case timed && c.dirty: // refused puts are not committed
+	case stored > 0 && waits:
 		t.uncommitted = append(t.uncommitted, timing{c, -1, len(t.frames), start})
+	case stored > 0:
+		t.loop.counters.putLatency.record(time.Since(t.origin)-start, len(t.frames))
 	}
 	took := uint64(0)
 	for i := range t.frames {
@@ -187,7 +194,7 @@ func (t *turn) measure(c *connection, start time.Duration, timed bool) {
 		if f.flags&wire.WithLatency == 0 {
 			continue
 		}
-		if t.op == wire.Put {
+		if waits {
 			t.uncommitted = append(t.uncommitted, timing{c, f.at + wire.HeaderSize, 0, start})
 			continue
 		}
@@ -314,7 +321,7 @@ func (t *turn) put(c *connection) (total int) {
 		if stored < key+f.count && status != wire.Failed {
 			count, err := engine.Put(t.keys[key:], t.places[key:])
 			stored = key + count
-			c.dirty = c.dirty || count > 0
+			c.dirty = c.dirty || count > 0 && t.loop.waits
 			status, text = statusOf(err)
 		}
 		mine := min(max(stored-key, 0), f.count)

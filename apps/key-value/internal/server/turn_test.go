@@ -59,3 +59,30 @@ func TestPutsThatWereNotCommittedAreForgotten(t *testing.T) {
 		t.Errorf("%d puts wait after a commit that failed", len(l.turn.uncommitted))
 	}
 }
+
+// TestPutsThatNeedNoCommitAreAnsweredAtOnce, with the latency of the put alone.
+func TestPutsThatNeedNoCommitAreAnsweredAtOnce(t *testing.T) {
+	l, engine, c := newTurn(t)
+	if !l.waits {
+		t.Error("replies do not wait for the commit of an engine that has something to do in it")
+	}
+	l.waits = false
+	engine.onCommit(func() error { return errors.New("nobody waits for this") })
+	for range 3 * timedRuns {
+		if _, alive := l.turn.answer(c, wire.AppendPut(nil, 1, wire.WithLatency, valueOf(1, 1), 1)); !alive || c.dirty {
+			t.Fatalf("alive: %v, to be committed: %v", alive, c.dirty)
+		}
+		if reply, _, err := wire.NextReply(c.output); err != nil || reply.Status != wire.OK || reply.LatencyNS == 0 {
+			t.Fatalf("reply %+v, %v", reply, err)
+		}
+		l.release(c)
+	}
+	if waiting := len(l.turn.uncommitted); waiting > 0 {
+		t.Errorf("%d puts wait for a commit", waiting)
+	}
+	counts := Counts{GetLatency: newHistogram(), PutLatency: newHistogram()}
+	counts.add(&l.counters)
+	if counts.PutLatency.Count() != 3 || counts.Puts != 3*timedRuns {
+		t.Errorf("%d puts, %d of them timed", counts.Puts, counts.PutLatency.Count())
+	}
+}
