@@ -25,7 +25,7 @@ def test_units_are_read() -> None:
     need = load_need(EXAMPLE)
     assert need.reads == Interval(8e6, 10e6, 12e6)
     assert need.stored == Interval.exactly(1e12)
-    assert need.connection.likely == 32 * 1024
+    assert need.connection.likely == 4 * 1024
     assert need.clients == Interval(1e3, 1e4, 1e5)
     assert need.latency_s is not None
     assert need.latency_s.likely == pytest.approx(1e-3)
