@@ -122,6 +122,8 @@ class Nodes:
         application = self._backends.application(request.application)
         if application.closed_loop is None or application.loop == "closed":
             return request
+        if self._backends.choose(request.testbed, application).modelled:  # the twin is this application's
+            return request
         rates = request.reads or request.start_rps is not None or request.limit_ms is not None
         tuned_so = request.study and self._backends.store.get(request.study).directory.resolve()
         if rates or tuned_so == application.directory.resolve():

@@ -96,6 +96,17 @@ def test_from_a_twin_to_a_page(shop: Path, home: Path) -> None:
     assert document["page"] == str(home / "plans" / document["plan"] / "plan.html")
 
 
+def test_a_twin_is_swept_though_the_application_names_a_closed_loop(shop: Path, home: Path) -> None:
+    (shop / "busy").mkdir()
+    (shop / "busy" / "application.yaml").write_text("nobody reads this")
+    with (shop / "application.yaml").open("a") as file:
+        file.write("closed_loop: busy\n")
+    need = str(shop.parent / "need.yaml")
+    status, _ = run(need, "--measure", str(shop), "--quick", "--cores", "1,4", "--catalogue", MACHINES, "--draws", "100")
+    assert status == 0
+    assert (home / "nodes" / "url-shortener.json").exists()
+
+
 def test_requests_of_a_twin_may_be_reads_and_writes(shop: Path, home: Path) -> None:
     need = str(shop.parent / "need.yaml")
     kinds = ["--read-request", "read", "--write-request", "compose"]

@@ -127,7 +127,7 @@ func TestDescriptorsOfAFile(t *testing.T) {
 	}
 }
 
-// What only the server or the descriptors can tell is the plan's fault, not the run's.
+// A fault that only the server or the descriptors can tell is the plan's, not the run's.
 func TestWhatCannotBeCalledIsRefused(t *testing.T) {
 	target, silent := grpcServer(t, false, true, nil), grpcServer(t, false, false, nil)
 	for name, test := range map[string]struct{ target, call, message string }{

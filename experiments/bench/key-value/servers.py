@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,18 +80,28 @@ def running(server: Server, keys: int, programs: Path) -> Iterator[subprocess.Po
         process.wait()
 
 
-def ask(server: Server, options: Sequence[str], programs: Path) -> dict[str, Any]:
-    """Run the client on its processor, and return what it says.  Raises SystemExit where it fails."""
+def ask(
+    server: Server, options: Sequence[str], programs: Path, meanwhile: Callable[[], object] | None = None
+) -> dict[str, Any]:
+    """Run the client on its processor, and return what it says; ``meanwhile`` is called five times a second until then.
+
+    Raises SystemExit where it fails.
+    """
     words = [
         str(programs / "key-value-load"), "-address", f"127.0.0.1:{server.port}", "-protocol", server.protocol,
         *options,
     ]  # fmt: skip
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, {CPUS[1]})
-    )
-    if done.returncode:
-        raise SystemExit(f"{server.name}: {done.stderr.strip()}")
-    said: dict[str, Any] = json.loads(done.stdout)
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, {CPUS[1]}),
+    ) as client:  # fmt: skip
+        while meanwhile is not None and client.poll() is None:
+            meanwhile()
+            time.sleep(0.2)
+        output, errors = client.communicate()
+    if client.returncode:
+        raise SystemExit(f"{server.name}: {errors.strip()}")
+    said: dict[str, Any] = json.loads(output)
     return said
 
 

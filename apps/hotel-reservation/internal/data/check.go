@@ -15,7 +15,7 @@ import (
 	"tailor/apps/hotel-reservation/internal/api"
 )
 
-// What the check reserves: the last hotel, in nights that no workload asks for, of which so many rooms are free.
+// Reservation of the check: the last hotel, in nights that no workload asks for, of which so many rooms are free.
 const (
 	checkedRooms    = 40
 	checkedCustomer = "tailor check"

@@ -49,7 +49,7 @@ func (f *fake) Commit() error {
 	return nil
 }
 
-// CommitsAtOnce is not what the table without a log says, unless a test asks for that.
+// CommitsAtOnce is what a test asks for, whatever the table says.
 func (f *fake) CommitsAtOnce() bool { return f.atOnce }
 
 func (f *fake) onCommit(do func() error) {

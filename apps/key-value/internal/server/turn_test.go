@@ -8,14 +8,15 @@ import (
 	"tailor/apps/key-value/internal/wire"
 )
 
-// newTurn is a loop that does not run, over a table with room for one record, and a connection of it.
-func newTurn(t *testing.T) (*loop, *fake, *connection) {
+// newTurn is a loop that does not run, over a table with room for one record, and a connection of it. atOnce is what the
+// engine says of its commits.
+func newTurn(t *testing.T, atOnce bool) (*loop, *fake, *connection) {
 	t.Helper()
 	table, err := engines.Open(t.Context(), "table", engines.Options{Records: 1, Shards: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := &fake{Engine: table}
+	engine := &fake{Engine: table, atOnce: atOnce}
 	l, err := newLoop(&Server{engine: engine, options: Options{Batch: 1, Buffer: minBuffer}})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +30,7 @@ func newTurn(t *testing.T) (*loop, *fake, *connection) {
 
 // TestRefusedPutsDoNotWaitForACommit, which may never come: not one of so many that some are timed.
 func TestRefusedPutsDoNotWaitForACommit(t *testing.T) {
-	l, engine, c := newTurn(t)
+	l, engine, c := newTurn(t, false)
 	if _, err := engine.Put([]uint64{1}, [][]byte{valueOf(1, 1)}); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestRefusedPutsDoNotWaitForACommit(t *testing.T) {
 
 // TestPutsThatWereNotCommittedAreForgotten, with their latencies.
 func TestPutsThatWereNotCommittedAreForgotten(t *testing.T) {
-	l, engine, c := newTurn(t)
+	l, engine, c := newTurn(t, false)
 	engine.onCommit(func() error { return errors.New("no disk") })
 	put := wire.AppendPut(nil, 1, wire.WithLatency, valueOf(1, 1), 1)
 	if _, alive := l.turn.answer(c, put); !alive || len(l.turn.uncommitted) == 0 {
@@ -62,11 +63,7 @@ func TestPutsThatWereNotCommittedAreForgotten(t *testing.T) {
 
 // TestPutsThatNeedNoCommitAreAnsweredAtOnce, with the latency of the put alone.
 func TestPutsThatNeedNoCommitAreAnsweredAtOnce(t *testing.T) {
-	l, engine, c := newTurn(t)
-	if !l.waits {
-		t.Error("replies do not wait for the commit of an engine that has something to do in it")
-	}
-	l.waits = false
+	l, engine, c := newTurn(t, true)
 	engine.onCommit(func() error { return errors.New("nobody waits for this") })
 	for range 3 * timedRuns {
 		if _, alive := l.turn.answer(c, wire.AppendPut(nil, 1, wire.WithLatency, valueOf(1, 1), 1)); !alive || c.dirty {
