@@ -102,7 +102,9 @@ def test_a_twin_is_swept_though_the_application_names_a_closed_loop(shop: Path, 
     with (shop / "application.yaml").open("a") as file:
         file.write("closed_loop: busy\n")
     need = str(shop.parent / "need.yaml")
-    status, _ = run(need, "--measure", str(shop), "--quick", "--cores", "1,4", "--catalogue", MACHINES, "--draws", "100")
+    status, _ = run(
+        need, "--measure", str(shop), "--quick", "--cores", "1,4", "--catalogue", MACHINES, "--draws", "100"
+    )
     assert status == 0
     assert (home / "nodes" / "url-shortener.json").exists()
 
