@@ -1,0 +1,54 @@
+"""Counters of energy: what a machine's power source, its kernel and its services' control groups tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from framework.model import Running
+from framework.model.energy import CpuTimes, EnergyCounters, Joules, Label
+
+
+class PowerSource(Protocol):
+    """Tells the energy of the machine since it was opened, by zone.  Implementations register themselves by name.
+
+    Zones are named as powercap names them: psys (the whole platform), package-N, dram-N; or machine, for a source that
+    knows the whole machine only.  Zones inside others (core, uncore) are left out.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def label(self) -> Label: ...
+
+    def missing(self) -> str:
+        """Say what this machine lacks for it, in one plain sentence; empty where it works here."""
+
+    def about(self) -> str:
+        """Say in one line what the numbers rest on: the zones, the file, or the model and its error."""
+
+    def read(self, at_s: float, cpu: CpuTimes) -> Mapping[str, Joules]:
+        """Return zone -> joules since the first reading, which is zero; they never shrink.
+
+        ``at_s``: of the monotonic clock; ``cpu``: the machine's CPU times at this moment, of which a model makes its
+        watts since the reading before.  To be called at least once in a few seconds.  Empty where the source cannot be
+        read, or tells something absurd (more than MOST_WATTS): then it has lost count, until the next reading begins
+        anew, and a window with such a reading inside has no joules.
+        """
+
+    def close(self) -> None:
+        """Let go of what it uses."""
+
+
+class EnergyMeter(Protocol):
+    """Reads counters of this machine and of an application's services."""
+
+    @property
+    def source(self) -> PowerSource: ...
+
+    def read(self, running: Running | None) -> EnergyCounters:
+        """Read all now; ``running`` None: of the machine alone.  Raises KnobRefused where the kernel's are missing."""
+
+    def close(self) -> None:
+        """Let go of what it uses."""
