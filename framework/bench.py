@@ -18,6 +18,7 @@ from framework.model.topology import Topology
 from framework.ports.builds import Builds
 from framework.ports.clock import Clock
 from framework.ports.compose import ComposeReader
+from framework.ports.energy import EnergyMeter
 from framework.ports.host_counters import HostCounters
 from framework.ports.images import ImageReader
 from framework.ports.isolation import Isolation
@@ -97,7 +98,7 @@ class TestbedKind:
     parameters without an effect on it.  ``manage``: the testbed without an application, to describe and examine the
     machine and to clean up; None where it leaves nothing behind.  ``colocation``: None where services cannot be moved.
     ``prover``: the testbed that tells what servers have; None where there are no servers.  ``memory``: whether it tells
-    how much memory services use.
+    how much memory services use.  ``energy``: name of a power source -> counters of energy; None where there are none.
     """
 
     name: str
@@ -112,6 +113,7 @@ class TestbedKind:
     colocation: Callable[[], Colocation] | None = None
     prover: Callable[[Mapping[str, ServiceType]], Prover] | None = None
     memory: bool = True
+    energy: Callable[[str], EnergyMeter] | None = None
 
 
 @dataclass(frozen=True, slots=True)

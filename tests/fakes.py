@@ -11,6 +11,7 @@ from framework.bootstrap.adapters import Opened, assembled
 from framework.config.space import search_space
 from framework.model import Study, StudyPlan, StudyState
 from framework.model.topology import Topology
+from framework.ports.energy import EnergyMeter
 from framework.store.artefacts import FileArtefacts
 from framework.store.database import Database
 from framework.store.studies import SqlStudyStore
@@ -43,6 +44,7 @@ def pretend_tailor(
     machine: PretendMachine,
     colocation: Callable[[], Colocation] | None = None,
     cpus: Topology | None = None,
+    energy: Callable[[str], EnergyMeter] | None = None,
     **more: Any,
 ) -> tuple[Opened, Database]:
     """The use cases on the pretend machine, with a real store in ``directory``."""
@@ -53,7 +55,7 @@ def pretend_tailor(
         store=store,
         artefacts=artefacts,
         clock=clock,
-        kinds=[pretend_kind(machine, cpus=cpus, colocation=colocation)],
+        kinds=[pretend_kind(machine, cpus=cpus, colocation=colocation, energy=energy)],
         traces=read_all,
         home=directory,
         spaces=(),

@@ -41,6 +41,7 @@ from framework.study.runner import StudyRunner
 from framework.telemetry import observed
 from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
+from framework.testbeds.docker.energy_meter import opened_meter
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.host_counters import DockerHostCounters
 from framework.testbeds.docker.image_reader import DockerImages
@@ -63,6 +64,7 @@ from framework.twin.screen import screened
 from framework.twin.translate import inert
 from framework.use_cases.capacity import MachinePlans
 from framework.use_cases.catalogue import Catalogue
+from framework.use_cases.energy import Energies
 from framework.use_cases.guard import Guards
 from framework.use_cases.node import Nodes
 from framework.use_cases.place import Placements
@@ -99,6 +101,7 @@ class Opened:
     traces: Traces
     sweeps: Sweeps
     nodes: Nodes
+    energies: Energies
     plans: MachinePlans
     profiles: Profiles
     placements: Placements
@@ -167,6 +170,7 @@ def assembled(
         traces=Traces(backends),
         sweeps=Sweeps(backends, studies, runner),
         nodes=Nodes(backends, studies, runner),
+        energies=Energies(backends, studies, runner),
         plans=MachinePlans(backends.home),
         profiles=Profiles(backends),
         placements=Placements(backends, catalogue, studies),
@@ -207,6 +211,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
         manage=manage,
         prover=lambda types: DockerProver(settings.home, types, gate=gate, machine=machine),
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
+        energy=opened_meter,
     )
 
 

@@ -10,9 +10,9 @@ import typer
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperGroup
 
 from framework.cli import terminal
+from framework.cli.groups import RunByDefault
 from framework.cli.session import messages, opened, output, print_json
 from framework.config.durations import seconds as seconds_of
 from framework.guard.tuning import Tried, days, tuned
@@ -28,18 +28,10 @@ BAR = 24  # characters
 OWN_SEEDS = 500  # the first seed of `tailor guard tune`
 
 
-class GuardCommands(TyperGroup):
-    """`tailor guard APP` is `tailor guard run APP`: words that are no command of the group belong to ``run``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        known = (*self.commands, "--help")
-        return super().parse_args(ctx, ["run", *args] if args and args[0] not in known else args)
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     group = typer.Typer(
-        cls=GuardCommands,
+        cls=RunByDefault,
         no_args_is_help=True,
         help="Run best-effort jobs beside an application as long as its tail latency stays inside the target.",
     )

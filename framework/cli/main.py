@@ -74,6 +74,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "jobs": "The queue of best-effort jobs that a guard runs.",
     },
     "plan": {"plan": "Plan machines for a stated need: how many of which type, what they cost, what binds."},
+    "energy": {
+        "energy": "Measure what a request and an I/O operation of an application cost, in cycles and joules.",
+    },
     "twin": {"twin": "The application's queueing model: make it, ask it."},
 }
 """Module of ``framework.cli`` -> command -> the first sentence of its help."""

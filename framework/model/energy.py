@@ -142,7 +142,7 @@ class EnergyCounters:
     ``at_s``: of the monotonic clock.  ``cpu``: of the whole machine.  ``cpus``: hardware threads.  ``services``: name
     -> its counters.  ``io``: of the whole machine, at the levels at which it is counted.  ``network``: bytes (received,
     sent) of the machine's interfaces that are not loopback.  ``joules``: zone -> energy since the source was opened;
-    empty where it cannot be read now.
+    empty where it cannot be read now.  ``losses``: readings so far at which the source could not be read.
     """
 
     at_s: float
@@ -152,6 +152,7 @@ class EnergyCounters:
     io: Mapping[Level, IoBytes] = field(default_factory=dict)
     network: tuple[float, float] | None = None
     joules: Mapping[str, Joules] = field(default_factory=dict)
+    losses: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from framework.model import Running
-from framework.model.energy import CpuTimes, EnergyCounters, Joules, Label
+from framework.model.energy import CpuTimes, EnergyCounters, Joules, Label, PowerCurve
 
 
 class PowerSource(Protocol):
@@ -42,13 +42,31 @@ class PowerSource(Protocol):
 
 
 class EnergyMeter(Protocol):
-    """Reads counters of this machine and of an application's services."""
+    """Reads counters of this machine and of an application's services.  May be called from several threads."""
 
     @property
     def source(self) -> PowerSource: ...
 
+    def missing(self) -> str:
+        """Say what this machine lacks, in one plain sentence; empty where everything can be read."""
+
+    def curve(self) -> PowerCurve | None:
+        """Return the power of this machine by its utilisation, as far as it is known without a meter."""
+
+    def frequency_hz(self) -> float | None:
+        """Return the clock of the CPUs as the kernel tells it now, the mean of all; None where it does not."""
+
     def read(self, running: Running | None) -> EnergyCounters:
-        """Read all now; ``running`` None: of the machine alone.  Raises KnobRefused where the kernel's are missing."""
+        """Read all now; ``running`` None: of the machine alone.
+
+        Raises KnobRefused where the kernel's counters, or those of a service, cannot be read.
+        """
+
+    def tick(self) -> None:
+        """Read the power source alone, which has to be read every few seconds.  Never raises."""
+
+    def control_s(self) -> float:
+        """Do a fixed piece of work, and return the CPU seconds that it took: a slower machine takes longer."""
 
     def close(self) -> None:
         """Let go of what it uses."""

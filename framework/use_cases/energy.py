@@ -1,0 +1,320 @@
+"""Energy of applications: measured in rounds, kept in a file and gone on with, and answered on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from framework.bench import Backends, Bench, TestbedKind, Watch
+from framework.config.energy_file import load_energy, write_energy
+from framework.config.writing import write_text
+from framework.energy.answer import answered
+from framework.energy.answers import EnergyAnswer
+from framework.energy.schedule import Step, steps
+from framework.errors import FieldError, FieldName, InputError, Interrupted, LeaseLost, MissingPrerequisite, UnknownName
+from framework.model import Application, TuneRequest
+from framework.model.energy import LEVELS, Level
+from framework.model.energy_measurement import (
+    PHASES,
+    QUICK_ENERGY,
+    ROUNDS,
+    WARMUP_S,
+    WINDOW_S,
+    EnergyMeasurement,
+    EnergyRequest,
+)
+from framework.model.events import ProfileStepStarted
+from framework.ports.energy import EnergyMeter
+from framework.report.energy_page import energy_page
+from framework.study.energy_rounds import EnergyRounds
+from framework.study.energy_verdict import FEWEST, EnergyComparison, ratios
+from framework.study.locks import file_lock
+from framework.study.planning import QUICK_LIMITS
+from framework.study.runner import StudyRunner
+from framework.use_cases.studies import Studies
+from optimizer.space import Configuration, SearchSpace, Value
+
+QUICK_ATTEMPTS, ATTEMPTS = 2, 3
+COMPARE_STREAM = 41  # of the random numbers that order the rounds of a comparison
+SAME = (
+    "application", "content_hash", "testbed", "processor", "cpus", "source", "warmup_s", "window_s", "rates_rps",
+    "phases", "seed", "traced", "configuration",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredEnergy:
+    """A measurement that is kept, what it says, and its page."""
+
+    measurement: EnergyMeasurement
+    answer: EnergyAnswer
+    file: Path
+    page: Path
+
+
+class Energies:
+    """Measurements of energy, kept below TAILOR_HOME; each is recorded as a study of its own too."""
+
+    def __init__(self, backends: Backends, studies: Studies, runner: StudyRunner) -> None:
+        self._backends, self._studies, self._runner = backends, studies, runner
+
+    def path(self, application: str) -> Path:
+        """Return the path where an application's measurement is kept by default."""
+        return self._backends.home / "energy" / f"{application}.json"
+
+    def measure(
+        self,
+        request: EnergyRequest,
+        watch: Watch,
+        path: Path | None = None,
+        *,
+        level: Level = "device",
+        page: Path | None = None,
+        again: bool = False,
+    ) -> MeasuredEnergy:
+        """Measure the windows that are not in the file yet, and answer; ``again``: begin anew.
+
+        Raises InputError, MissingPrerequisite; Interrupted, and the windows that were finished are kept.
+        """
+        request = _checked(request)
+        application = self._backends.application(request.application)
+        kind = self._metered(request, application)
+        target = path or self.path(application.name)
+        with file_lock(self._backends.home, target):
+            meter = kind.energy(request.power) if kind.energy is not None else None
+            if meter is None:
+                raise _not_metered(kind)
+            try:
+                if missing := meter.missing():
+                    raise MissingPrerequisite(missing, "name another power source with --power")
+                asked = self._asked(request, application, kind, meter)
+                measurement = asked if again or not target.exists() else continued(load_energy(target), asked, target)
+                wanted = missing_steps(measurement)
+                if wanted:
+                    write_energy(measurement, target)  # it can be written, which is better known now than after hours
+                    measurement = self._made(request, measurement, wanted, meter, watch, target)
+            finally:
+                meter.close()
+        return self.answered(measurement, target, level, page)
+
+    def answered(
+        self, measurement: EnergyMeasurement, file: Path, level: Level = "device", page: Path | None = None
+    ) -> MeasuredEnergy:
+        """Answer a measurement, and write its page, by default beside its file.  Raises InputError."""
+        if level not in LEVELS:
+            raise UnknownName("level", level, LEVELS, field="io")
+        answer = answered(measurement, level)
+        written = write_text(page or file.with_suffix(".html"), energy_page(answer))
+        return MeasuredEnergy(measurement, answer, file, written)
+
+    def compare(
+        self, first: EnergyRequest, second: EnergyRequest, watch: Watch, *, level: Level = "device", again: bool = False
+    ) -> EnergyComparison:
+        """Measure two applications, or two configurations of one, in rounds that alternate, and compare them.
+
+        Raises what ``measure`` raises; the windows that were finished are kept, and the same call goes on.
+        """
+        requests = [_checked(first), _checked(second)]
+        names = self._names(requests)
+        directory = self._backends.home / "energy" / f"compare-{'-'.join(names)}"
+        files = [directory / f"{number}-{name}.json" for number, name in enumerate(names, 1)]
+        rounds = requests[0].rounds or ROUNDS
+        if again:
+            for file in files:
+                file.unlink(missing_ok=True)
+        made: list[MeasuredEnergy | None] = [None, None]
+        order = np.random.default_rng([first.seed, COMPARE_STREAM])
+        for round_ in range(rounds):
+            for arm in order.permutation(2).tolist():
+                watch(ProfileStepStarted(f"round {round_ + 1} of {rounds}, {names[arm]}"))
+                made[arm] = self.measure(replace(requests[arm], rounds=round_ + 1), watch, files[arm], level=level)
+        one, other = (measured for measured in made if measured is not None)
+        notes = [] if rounds >= FEWEST else [f"{rounds} pairs are too few for an interval; {FEWEST} at least are needed"]
+        if one.measurement.source != other.measurement.source:
+            notes.append("the power sources differ, so that joules do not compare")
+        return EnergyComparison(
+            *names,
+            ratios(by_round(one.measurement, level), by_round(other.measurement, level)),
+            tuple(notes),
+            (one.page, other.page),
+        )
+
+    def _names(self, requests: Sequence[EnergyRequest]) -> list[str]:
+        """Return a name of each of two measurements: of its application, and of its study where there is one."""
+        applications = [self._backends.application(request.application) for request in requests]
+        names = [
+            application.name + (f"-{request.study}" if request.study else "")
+            for application, request in zip(applications, requests, strict=True)
+        ]
+        if names[0] == names[1]:
+            raise InputError(f"both are called {names[0]}, and would be kept in one place; allowed: other names")
+        return names
+
+    # ------------------------------------------------------------------ measuring
+
+    def _metered(self, request: EnergyRequest, application: Application) -> TestbedKind:
+        """Return the testbed, by default the first that has counters of energy.  Raises MissingPrerequisite."""
+        if request.testbed != "auto":
+            kind = self._backends.kind(request.testbed)
+        else:
+            metered = (kind for kind in self._backends.kinds if kind.energy is not None)
+            kind = next(metered, self._backends.kinds[0])
+        if kind.energy is None:
+            raise _not_metered(kind)
+        return kind
+
+    def _asked(
+        self, request: EnergyRequest, application: Application, kind: TestbedKind, meter: EnergyMeter
+    ) -> EnergyMeasurement:
+        """Return the measurement that a request asks for, without windows.  Raises InputError, NotFound."""
+        machine = self._backends.machine_of(kind.name, application)
+        counters = meter.read(None)
+        return EnergyMeasurement(
+            application=application.name,
+            content_hash=application.content_hash,
+            testbed=kind.name,
+            processor=machine.cpu,
+            cpus=counters.cpus,
+            source=meter.source.name,
+            label=meter.source.label,
+            about=meter.source.about(),
+            warmup_s=WARMUP_S if request.warmup_s is None else request.warmup_s,
+            window_s=WINDOW_S if request.window_s is None else request.window_s,
+            rounds=ROUNDS if request.rounds is None else request.rounds,
+            rates_rps=tuple(sorted(set(request.rates_rps or (application.workload.rate_rps,)))),
+            phases=request.phases,
+            seed=request.seed,
+            curve=meter.curve(),
+            frequency_hz=meter.frequency_hz(),
+            traced=request.trace,
+            configuration=self._tuned(request.study, application) if request.study else {},
+            study=request.study,
+            at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
+        )
+
+    def _tuned(self, study_id: str, application: Application) -> dict[str, Value]:
+        """Return the best configuration of a study.  Raises InputError, NotFound."""
+        study = self._backends.store.get(study_id)
+        if study.directory.resolve() != application.directory.resolve():
+            raise FieldError("from_study", study_id, f"a study of {application.name}, not of {study.application_name}")
+        best = next((trial for trial in self._backends.store.trials(study.id) if trial.number == study.best), None)
+        if best is None:
+            raise FieldError("from_study", study_id, "a study that has found a best configuration")
+        default = SearchSpace.from_dict(study.space).default()
+        return {name: value for name, value in best.configuration.items() if value != default.get(name)}
+
+    def _made(
+        self,
+        request: EnergyRequest,
+        measurement: EnergyMeasurement,
+        wanted: list[Step],
+        meter: EnergyMeter,
+        watch: Watch,
+        target: Path,
+    ) -> EnergyMeasurement:
+        study = self._studies.create(_study_request(request, measurement))
+
+        def rounds(bench: Bench, space: SearchSpace) -> EnergyMeasurement:
+            made = EnergyRounds(
+                bench, study.id, study.effective_plan, meter, Configuration(measurement.configuration),
+                lambda kept: write_energy(kept, target), QUICK_ATTEMPTS if request.quick else ATTEMPTS,
+            )  # fmt: skip
+            return made.measured(measurement, wanted)
+
+        try:
+            return self._runner.on_bench(study, watch, rounds)
+        except LeaseLost:
+            raise
+        except Interrupted as error:
+            count = len(load_energy(target).windows)
+            raise Interrupted(f"stopped; {count} windows are kept in {target}, and the same command goes on") from error
+
+
+def continued(kept: EnergyMeasurement, asked: EnergyMeasurement, path: Path) -> EnergyMeasurement:
+    """Return a kept measurement with as many rounds as are asked for.  Raises InputError where conditions differ."""
+    if differ := [name for name in SAME if getattr(kept, name) != getattr(asked, name)]:
+        raise InputError(
+            f"{path}: measured under other conditions ({', '.join(differ)}); allowed: ", FieldName("again"),
+            ", or another ", FieldName("file"),
+        )  # fmt: skip
+    return replace(kept, rounds=max(kept.rounds, asked.rounds))
+
+
+def by_round(measurement: EnergyMeasurement, level: Level) -> dict[int, EnergyAnswer]:
+    """Return round -> the answer of its windows under load, beside all windows without load."""
+    return {
+        number: answered(
+            replace(
+                measurement,
+                windows=tuple(w for w in measurement.windows if w.phase != "run" or w.round == number),
+            ),
+            level,
+        )
+        for number in sorted({window.round for window in measurement.of("run")})
+    }
+
+
+def missing_steps(measurement: EnergyMeasurement) -> list[Step]:
+    """Return the steps whose windows a measurement lacks."""
+    made = {(window.phase, window.round, window.rate_rps) for window in measurement.windows}
+
+    def lacks(step: Step) -> bool:
+        if step.baseline:
+            return ("baseline", step.round, None) not in made
+        if step.rate_rps is not None:
+            return ("run", step.round, step.rate_rps) not in made
+        return ("idle", step.round, None) not in made
+
+    every = steps(measurement.rounds, measurement.rates_rps, measurement.phases, measurement.seed)
+    return [step for step in every if lacks(step)]
+
+
+def _checked(request: EnergyRequest) -> EnergyRequest:
+    """Return the request with the values of a quick one, where it is one.  Raises FieldError, UnknownName."""
+    if request.quick:
+        unset = {name: value for name, value in QUICK_ENERGY.items() if getattr(request, name) is None}
+        request = replace(request, **unset, limits={**QUICK_LIMITS, **request.limits})
+    for phase in request.phases:
+        if phase not in PHASES:
+            raise UnknownName("phase", phase, PHASES, field="phases")
+    if not request.phases:
+        raise FieldError("phases", "none", f"some of {', '.join(PHASES)}")
+    bounds: Mapping[str, tuple[float, float]] = {
+        "window_s": (1.0, 3600.0), "warmup_s": (0.5, 3600.0), "rounds": (1, 1000),
+    }  # fmt: skip
+    for name, (least, most) in bounds.items():
+        value = getattr(request, name)
+        if value is not None and not least <= value <= most:
+            raise FieldError(name, value, f"{least:g} to {most:g}")
+    for rate in request.rates_rps:
+        if not 0 < rate <= 1e7:
+            raise FieldError("rates", rate, "above 0 and up to 10,000,000 requests/s")
+    return replace(request, phases=tuple(phase for phase in PHASES if phase in request.phases))
+
+
+def _not_metered(kind: TestbedKind) -> MissingPrerequisite:
+    return MissingPrerequisite(
+        f"the testbed {kind.name} has no counters of energy", "use one on this machine: --testbed docker"
+    )
+
+
+def _study_request(request: EnergyRequest, measurement: EnergyMeasurement) -> TuneRequest:
+    return TuneRequest(
+        request.application,
+        optimizer="random",
+        iterations=1,
+        repetitions=1,
+        warmup_s=measurement.warmup_s,
+        window_s=measurement.window_s,
+        rate_rps=max(measurement.rates_rps),
+        pairs=2,
+        minimal=0,
+        seed=measurement.seed,
+        limits=request.limits,
+        testbed=measurement.testbed,
+        trace=measurement.traced,
+    )

@@ -1,0 +1,77 @@
+"""A pretend machine whose power follows what runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from framework.bootstrap.adapters import Opened
+from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
+from framework.model.energy import PowerCurve
+from framework.ports.testbed import Progress
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import PretendMachine
+from framework.testing.pretend_energy import Activity, PretendMeter
+from tests.fakes import pretend_tailor
+
+CURVE = PowerCurve(100.0, 300.0)
+CPUS = 4
+CACHE = (Activity(user=0.05), Activity(user=0.5, system=0.3, written={"block": 2e6, "application": 1e6, "device": 4e6}))
+"""What the application's only service does when it is idle, and under load."""
+
+
+@dataclass
+class MeteredMachine(PretendMachine):
+    """Tells the meter what runs.  ``on_load``: called before each load with the number of earlier ones."""
+
+    meter: PretendMeter = field(kw_only=True)
+    application: str = ""  # that is deployed
+    loads: list[float] = field(default_factory=list)
+    on_load: Callable[[int], None] = lambda number: None
+
+    def deploy(self, deployment: Deployment, progress: Progress) -> Running:
+        self.meter.advance()
+        running = super().deploy(deployment, progress)
+        self.meter.advance()
+        self.meter.up, self.application = True, deployment.application
+        return running
+
+    def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
+        self.meter.advance()
+        self.meter.up = False
+        return super().clean(project, data=data)
+
+    def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
+        self.meter.advance()
+        if plan.warmup_s:
+            self.on_load(len(self.loads))
+            self.loads.append(plan.rate_rps)
+        self.meter.loaded = True
+        try:
+            return super().run(plan, running, usage, progress)
+        finally:
+            self.meter.advance()
+            self.meter.loaded = False
+
+
+Made = Callable[..., tuple[Opened, MeteredMachine]]
+
+
+def opened_machines(directory: Path) -> Iterator[Made]:
+    """Yield what opens a metered machine and Tailor on it, and close all; the body of a fixture."""
+    opened: list[Opened] = []
+
+    def make(**options: Any) -> tuple[Opened, MeteredMachine]:
+        clock = VirtualClock()
+        settings = {"services": {"cache": CACHE}, "cpus": CPUS, **options}
+        meter = PretendMeter(clock, settings.pop("curve", CURVE), **settings)
+        machine = MeteredMachine(clock, lambda configuration: 5.0, meter=meter)
+        tailor, _ = pretend_tailor(directory, machine, energy=lambda power: meter)
+        opened.append(tailor)
+        return tailor, machine
+
+    yield make
+    for tailor in opened:
+        tailor.close()
