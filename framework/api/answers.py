@@ -24,9 +24,11 @@ from framework.api.problems import Refused
 from framework.api.requests import NewPlan
 from framework.api.scrubbing import detail_of, scrubbed
 from framework.bootstrap.adapters import Opened
+from framework.energy.answer import answered
 from framework.errors import TailorError
 from framework.model import EXTERNAL, Study
 from framework.model.documents import encode
+from framework.report.energy_page import energy_contents, energy_page
 from framework.report.optimizer_comparison import contenders, race_plot
 from framework.report.page import contents, interval
 from framework.report.page import page as report_page
@@ -154,11 +156,28 @@ def plan_body(kept: Opened, plan: str) -> bytes:
     return PAGES.get_template("plan_body.html").render(**plan_contents(kept.plans.records.read(plan))).encode()
 
 
+def energy(kept: Opened, application: str) -> bytes:
+    """Return what a measurement of energy says."""
+    return _json(answered(kept.energies.records.read(application)))
+
+
+def energy_report(kept: Opened, application: str) -> bytes:
+    """Return the HTML page of a measurement of energy."""
+    return energy_page(answered(kept.energies.records.read(application))).encode()
+
+
+def energy_body(kept: Opened, application: str) -> bytes:
+    """Return the page of a measurement of energy as a part of a page."""
+    contents = energy_contents(answered(kept.energies.records.read(application)))
+    return PAGES.get_template("energy_body.html").render(**contents).encode()
+
+
 ANSWERS: Mapping[str, Callable[..., bytes]] = {
     function.__name__: function
     for function in (
         *(summary, body, external, report, best, archive, export, critical_path, compare, comparison, race),
         *(make_plan, plan, plan_report, plan_body),
+        *(energy, energy_report, energy_body),
     )
 }
 """Functions of the process by name; each takes the open adapters and the question's arguments."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fastapi import FastAPI
 
 import framework
-from framework.api import asktell, catalogue, dashboard, events, guarding, planning, problems, studies, system
+from framework.api import asktell, catalogue, dashboard, energy, events, guarding, planning, problems, studies, system
 from framework.api.access import Access
 from framework.api.asktell import ExternalWork
 from framework.api.events import EventStreams
@@ -43,6 +43,7 @@ def app_of(kept: Opened, settings: Settings, host: str = "127.0.0.1") -> FastAPI
         readiness=Readiness(kept.sharing.home, kept.check),
         audits=kept.guards.audits,
         plans=kept.plans.records,
+        energies=kept.energies.records,
         roots=settings.applications,
         gate=gate_of(settings),
     )
@@ -75,7 +76,7 @@ def create_app(service: Service, hosts: Iterable[str] = ()) -> FastAPI:
     app.state.leave = lambda: [end() for end in ending]  # called by the server when it begins to end
     problems.install(app)
     # Asked most often first: routes are tried in turn.
-    for routes in (asktell, studies, events, catalogue, system, guarding, planning):
+    for routes in (asktell, studies, events, catalogue, system, guarding, planning, energy):
         app.include_router(routes.router, prefix="/v1")
     app.include_router(dashboard.router)
     app.add_middleware(PlainAddress)

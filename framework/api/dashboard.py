@@ -20,6 +20,7 @@ from markupsafe import Markup
 from framework.api.access import COOKIE, Caller
 from framework.api.answers import ON_A_PAGE
 from framework.api.dependencies import AppService, ReadCaller
+from framework.api.energy import listed
 from framework.api.form import Choice, choices_of_testbeds, form_fields
 from framework.api.guarding import guard_document, guard_view
 from framework.api.pages import PAGES
@@ -149,6 +150,18 @@ async def plan(plan: str, service: AppService, caller: ReadCaller) -> HTMLRespon
     return _page(
         "plan_page.html", caller, "plans", plan=plan, body=await _part(service, "plan_body", [plan], [], caller)
     )
+
+
+@router.get("/energy")
+def energies(service: AppService, caller: ReadCaller) -> HTMLResponse:
+    return _page("energies.html", caller, "energy", measurements=listed(service.energies))
+
+
+@router.get("/energy/{application}")
+async def energy(application: str, service: AppService, caller: ReadCaller) -> HTMLResponse:
+    await run_in_threadpool(service.energies.check, application)
+    body = await _part(service, "energy_body", [application], [], caller)
+    return _page("energy_page.html", caller, "energy", application=application, body=body)
 
 
 @router.get("/login")

@@ -25,6 +25,7 @@ from framework.model import EXTERNAL, Application, Study, StudyState, TrialState
 from framework.model.job import IdempotencyKey, Job
 from framework.ports.service import JobQueue
 from framework.ports.store import LaunchStore, StudyStore
+from framework.study.energy_records import EnergyRecords
 from framework.study.export import StudyExport
 from framework.study.external import External
 from framework.study.runner import StudyRunner
@@ -41,6 +42,7 @@ class Service:
     ``roots``: directories whose applications may be tuned; requests cannot name others.  ``gate``: checks what their
     compose files ask for.  ``rendering``: computes answers that take long.  ``large_spaces``: answers asks and tells of
     large spaces.  ``readiness``: checks disk and database.  ``audits``: of guards.  ``plans``: of machines.
+    ``energies``: measurements of energy.
     """
 
     backends: Backends
@@ -60,6 +62,7 @@ class Service:
     readiness: Readiness
     audits: Audits
     plans: PlanRecords
+    energies: EnergyRecords
     roots: Sequence[Path]
     gate: Gate = CLOSED
 

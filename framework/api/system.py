@@ -12,6 +12,7 @@ from fastapi.responses import PlainTextResponse
 
 import framework
 from framework.api.dependencies import READ, AppService
+from framework.api.energy import energy_metrics
 from framework.api.guarding import guard_metrics
 from framework.api.problems import Refused
 from framework.model.documents import encode
@@ -47,7 +48,7 @@ def machine(service: AppService) -> dict[str, Any]:
 
 @router.get("/metrics", dependencies=[READ], response_class=PlainTextResponse)
 def metrics(service: AppService) -> str:
-    """Count studies and jobs, and tell what the guard that runs sees, in the Prometheus text format 0.0.4."""
+    """Tell studies, jobs, what the guard that runs sees, and measured joules, in the Prometheus text format 0.0.4."""
     states = Counter(study.state.value for study in service.store.studies())
     jobs = service.queue.jobs()
     lines = ["# HELP tailor_studies Studies by state.", "# TYPE tailor_studies gauge"]
@@ -55,5 +56,5 @@ def metrics(service: AppService) -> str:
     lines += ["# HELP tailor_jobs Studies that wait for a worker or run.", "# TYPE tailor_jobs gauge"]
     lines += [f'tailor_jobs{{state="waiting"}} {sum(not job.worker for job in jobs)}']
     lines += [f'tailor_jobs{{state="running"}} {sum(bool(job.worker) for job in jobs)}']
-    lines += guard_metrics(service.audits)
+    lines += [*guard_metrics(service.audits), *energy_metrics(service.energies)]
     return "\n".join(lines) + "\n"

@@ -15,10 +15,10 @@ from framework.cli.machine import rate_line
 from framework.cli.session import messages, opened, output, print_json
 from framework.config.energy_file import load_energy
 from framework.errors import FieldError, FieldName, InputError
+from framework.model.documents import encode
 from framework.model.energy import LEVELS
 from framework.model.energy_measurement import PHASES, EnergyRequest
 from framework.model.events import Event, ProfileStepStarted, RateMeasured, RepetitionFinished
-from framework.model.documents import encode
 from framework.use_cases.energy import MeasuredEnergy
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]

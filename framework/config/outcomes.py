@@ -7,8 +7,8 @@ import re
 from framework.errors import InputError
 from framework.model import OutcomeConstraint
 
-QUANTITIES = "mean, median, throughput, cpu, errors, cost, or a quantile such as p95 or p99.9"
-_OTHERS = ("mean", "median", "throughput", "cpu", "errors", "cost")
+QUANTITIES = "mean, median, throughput, cpu, errors, cost, energy, or a quantile such as p95 or p99.9"
+_OTHERS = ("mean", "median", "throughput", "cpu", "errors", "cost", "energy")
 _LIMIT = re.compile(r"\s*(\S+?)\s*(<=|>=)\s*(\d+(?:\.\d+)?)\s*")
 
 
@@ -25,7 +25,7 @@ def quantity(name: str) -> str:
 def outcome_constraint(text: str) -> OutcomeConstraint:
     """Read ``p99 <= 40`` (ms), ``throughput >= 100`` (requests/s), ``cpu <= 1.5`` (cores), ``errors <= 0.001``.
 
-    ``cost <= 0.2``: money per hour, by the prices of a catalogue.
+    ``cost <= 0.2``: money per hour, by the prices of a catalogue.  ``energy <= 0.05``: joules per request.
 
     Raises InputError.
     """

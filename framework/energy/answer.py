@@ -15,8 +15,9 @@ from framework.energy.answers import (
     RunAnswer,
     ServiceAnswer,
 )
-from framework.energy.attribution import OTHERS, divided
+from framework.energy.attribution import OTHERS
 from framework.energy.formulas import MILLION, cycles, eio
+from framework.energy.idle import divided_window, idle_power, source_factors, watts_of
 from framework.model.energy import LEVELS, STATES, IoBytes, Level
 from framework.model.energy_measurement import EnergyMeasurement, EnergyWindow
 from framework.model.estimates import mean
@@ -25,8 +26,6 @@ OWN = "own"
 SOURCE_SHARES: Mapping[str, float] = {"0": 0.0, "0.7": 0.7}
 """Idle power as a share of the peak, as the source (Akram et al.) takes it for a server of tomorrow and of its day."""
 
-GENERATOR, TAILOR = "load generator", "Tailor"
-FEW = 0.05  # of the machine's operations: a baseline with more of them says that others use the disks
 BUSY = 0.05  # utilisation of a baseline above which others run
 HERTZ_ASSUMED = 1e9
 """F where the kernel does not tell it: it cancels in joules, and cycles are then not shown."""
@@ -70,18 +69,9 @@ def _constants(measurement: EnergyMeasurement) -> Constants:
     return Constants(None if curve is None else curve.full_w, shares, measurement.cpus, measurement.frequency_hz, why)
 
 
-def _source_factors(windows: Sequence[EnergyWindow]) -> tuple[float, float]:
-    """Return the factors from the joules of these windows to their interval by the source."""
-    told = [window.whole for window in windows if window.whole is not None]
-    value = math.fsum(joules.value for joules in told)
-    if value <= 0:
-        return 1.0, 1.0
-    return math.fsum(joules.low for joules in told) / value, math.fsum(joules.high for joules in told) / value
-
-
 def _watts(windows: Sequence[EnergyWindow]) -> Figure | None:
-    told = [window.whole.value / window.seconds for window in windows if window.whole is not None]
-    return figure(told, _source_factors(windows)) if told else None
+    told = watts_of(windows)
+    return figure(told, source_factors(windows)) if told else None
 
 
 def _phase(measurement: EnergyMeasurement, phase: str, rate: float | None) -> PhaseAnswer:
@@ -125,17 +115,12 @@ class _Run:
     def __init__(self, measurement: EnergyMeasurement, rate_rps: float, level: Level, constants: Constants) -> None:
         self._measurement, self._rate, self._level, self._constants = measurement, rate_rps, level, constants
         self.windows = [w for w in measurement.of("run", rate_rps) if w.requests_per_s]
-        quiet = {phase: _watts(measurement.of(phase)) for phase in ("baseline", "idle")}
-        self._idle_of = next((phase for phase, watts in quiet.items() if watts is not None), "")
-        idle = quiet.get(self._idle_of)
-        self._idle_w = None if idle is None else idle.value
-        if idle is None and measurement.curve is not None:
-            self._idle_of, self._idle_w = "power curve", measurement.curve.idle_w
+        self._idle_w, self._idle_of = idle_power(measurement)
 
     def answer(self) -> RunAnswer:
         windows, told = self.windows, [window for window in self.windows if window.whole is not None]
         names = sorted({name for window in windows for name in window.services})
-        factors = _source_factors(told)
+        factors = source_factors(told)
 
         def per_request(joules: Callable[[EnergyWindow], float]) -> Figure | None:
             values = [joules(window) / _requests(window) for window in told]
@@ -168,11 +153,7 @@ class _Run:
     def _divided(self, window: EnergyWindow) -> tuple[float, Mapping[str, float]]:
         """Return a window's idle joules, and the active ones by user."""
         whole = window.whole.value if window.whole is not None else 0.0
-        cpu_s = {name: used.cpu_s for name, used in window.services.items()}
-        for name, seconds in ((GENERATOR, window.generator_s), (TAILOR, window.tailor_s)):
-            if seconds is not None:
-                cpu_s[name] = seconds
-        division = divided(whole, window.seconds, self._idle_w or 0.0, cpu_s, window.cpu.busy)
+        division = divided_window(window, whole, self._idle_w or 0.0)
         return division.idle, division.active
 
     def _of_application(self, window: EnergyWindow) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from framework.model.capacity import MachinePrice
+from framework.model.energy import PowerCurve
 from framework.model.guard import GuardDefaults
 from framework.model.knowledge import ParameterDefinition
 from framework.model.load_generators import EXTERNAL_GENERATORS, ExternalLoad, Loop
@@ -163,7 +164,7 @@ class Tracing:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term of an objective: weight times a quantity ("mean", "p50", "throughput", "cpu", "errors", "cost")."""
+    """One term of an objective: weight times a quantity (``config.outcomes.QUANTITIES``)."""
 
     quantity: str
     weight: float = 1.0
@@ -191,14 +192,15 @@ class Objective:
     """A linear combination to minimise, constraints, and further quantities to minimise too.
 
     Latencies are in ms, throughput in requests/s (with a negative weight), cpu in cores that the application's services
-    use, errors as a fraction of the requests, cost in money per hour.  ``prices``: of the machines that cost is counted
-    by.
+    use, errors as a fraction of the requests, cost in money per hour, energy in joules per request.  ``prices``: of the
+    machines that cost is counted by.  ``power``: of the machine that energy is counted by.
     """
 
     terms: tuple[Term, ...] = (Term("p95"),)
     subject_to: tuple[OutcomeConstraint, ...] = ()
     also: tuple[str, ...] = ()
     prices: tuple[MachinePrice, ...] = ()
+    power: PowerCurve | None = None
 
     @property
     def quantities(self) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ def probability_of(quantity: str) -> float:
     percent = float(match.group(1)) if match else 0.0
     if percent <= 0:
         raise InputError(
-            f"unknown quantity {quantity!r}; known: mean, throughput, cpu, errors, cost, and quantiles such as "
+            f"unknown quantity {quantity!r}; known: mean, throughput, cpu, errors, cost, energy, and quantiles such as "
             '"p95", "p99.9"'
         )
     return percent / 100

@@ -12,6 +12,7 @@ from framework.errors import MeasuredElsewhere
 from framework.model.capacity import MachinePrice
 from framework.model.decisions import StudyDecisions
 from framework.model.deployment import Machine
+from framework.model.energy import PowerCurve
 from framework.model.load_generators import Loop
 from framework.model.measurement import Estimate, Measurement
 from optimizer.space import Configuration, Value
@@ -156,6 +157,7 @@ class StudyPlan:
     auto: bool = False  # the search may end before ``iterations``, where another trial is not worth its time
     objective: str = ""  # a quantity in the place of the application's objective; empty: none
     prices: tuple[MachinePrice, ...] = ()  # of machine types that are cheapest for some use, for the quantity "cost"
+    power: PowerCurve | None = None  # of the machine, for the quantity "energy"
     prepare_requests: bool = False  # the workload's requests are sent before each warm-up, unmeasured
 
     @property

@@ -278,6 +278,16 @@ class TuneRequest:
             flag="--catalogue",
         ),
     ] = ()
+    power: Annotated[
+        str | None,
+        Option(
+            "Watts of the machine, idle and full (120,350), for the quantity energy: joules per request for the CPU "
+            "time that the services use",
+            "search",
+            absent="by its processor",
+            longest=100,
+        ),
+    ] = None
     history: Annotated[
         tuple[StudyId | Path, ...],
         Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from framework.model.estimates import mean, probability_of, proportion, quantile
 from framework.model.spans import SpanTable
 from framework.objective import checks
 from framework.objective.cost import cost_per_hour
+from framework.objective.energy import joules_per_request
 from framework.objective.warmup import warmup_s
 from framework.objective.window import (
     Window,
@@ -65,7 +67,7 @@ def evaluate(
     generator_p95, value = math.inf, None
     if window.requests and len(latency):
         used, memory = cores_used(load, machine), memory_of(load, application.tracing_service)
-        quantities = _quantities(latency, window, application.objective, used, memory)
+        quantities = _quantities(latency, window, application.objective, _Used(used, memory, machine.shares))
         generator_p95 = quantile(window.latency_ms, 0.95).value
         value = combine(application.objective, quantities)
         invalid += checks.lag(window, quantities["p95"].value, limits)
@@ -124,13 +126,21 @@ def combine(objective: Objective, quantities: Mapping[str, Estimate]) -> float |
     return total if math.isfinite(total) else None
 
 
-def _quantities(
-    latency: NDArray[np.float64], window: Window, objective: Objective, cores: float | None, memory: float | None
-) -> dict[str, Estimate]:
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """Mean CPU use of the application's services [cores], bytes of memory that they have at the end, and the shares of
+    the machine's CPUs by user; None, or without the application, where that is not known.
+    """
+
+    cores: float | None
+    memory: float | None
+    shares: Mapping[str, float]
+
+
+def _quantities(latency: NDArray[np.float64], window: Window, objective: Objective, used: _Used) -> dict[str, Estimate]:
     """Estimate all quantities of REPORTED and of the objective; latencies in ms.
 
-    ``cores``: mean CPU use of the application's services.  ``memory``: bytes that they have at the end.  Raises
-    InputError where the objective needs one and it is not known.
+    Raises InputError where the objective needs one of which nothing is known.
     """
     names: Iterable[str] = dict.fromkeys((*REPORTED, *objective.quantities))
     estimates: dict[str, Estimate] = {}
@@ -142,14 +152,19 @@ def _quantities(
         elif name == "errors":
             estimates[name] = proportion(window.failed, window.requests)
         elif name == "cpu":
-            if cores is None:
+            if used.cores is None:
                 raise InputError("the objective names cpu, and the engine does not tell what the services used")
-            estimates[name] = Estimate(cores, -math.inf, math.inf, 1)  # read from counters: one reading, no samples
+            estimates[name] = Estimate(
+                used.cores, -math.inf, math.inf, 1
+            )  # read from counters: one reading, no samples
         elif name == "cost":
-            if cores is None or memory is None:
+            if used.cores is None or used.memory is None:
                 raise InputError("the objective names cost, and the testbed does not tell what the services used")
-            cost = cost_per_hour(objective.prices, cores, memory)
+            cost = cost_per_hour(objective.prices, used.cores, used.memory)
             estimates[name] = Estimate(cost, -math.inf, math.inf, 1)
+        elif name == "energy":
+            joules = joules_per_request(objective.power, used.shares, window.completed, window.seconds)
+            estimates[name] = Estimate(math.inf if joules is None else joules, -math.inf, math.inf, 1)
         else:
             estimates[name] = quantile(latency, probability_of(name))
     return estimates

@@ -99,7 +99,9 @@ def _bars(axes: object, figures: Sequence[Figure], factor: float) -> None:
     axes.barh(range(len(figures)), [entry.value / factor for entry in figures], color=OTHER, height=0.6)
     for row, entry in enumerate(figures):
         if entry.source_low != entry.source_high:
-            axes.hlines(row, entry.source_low / factor, entry.source_high / factor, color=DEFAULT, linewidth=4, alpha=0.35)
+            axes.hlines(
+                row, entry.source_low / factor, entry.source_high / factor, color=DEFAULT, linewidth=4, alpha=0.35
+            )
         if math.isfinite(entry.low):
             axes.hlines(row, entry.low / factor, entry.high / factor, color="#111827", linewidth=1.2)
         axes.text(entry.value / factor, row + 0.36, f"{entry.value / factor:.3g}", fontsize=7, va="center")

@@ -25,7 +25,7 @@ def in_words(figure: Figure | None, unit: str, *, of_source: bool = True) -> str
 
 
 def scale(value: float) -> tuple[float, str]:
-    """Return the factor and the prefix of the unit in which a number is between 1 and 1,000, as far as there are any."""
+    """Return the factor and the prefix of the unit in which a number is between 1 and 1,000, where there is one."""
     size = abs(value)
     if size == 0 or not math.isfinite(size):
         return UNITS[0]
@@ -80,7 +80,9 @@ def left_out_in_words(answer: EnergyAnswer) -> list[str]:
 
 def ratio_in_words(ratio: EnergyRatio, first: str, second: str) -> str:
     """Say how a quantity of the second measurement compares with the first's."""
-    text = f"{ratio.quantity} at {ratio.rate_rps:g} requests/s: {second} takes {ratio.value:.3f} times what {first} takes"
+    text = (
+        f"{ratio.quantity} at {ratio.rate_rps:g} requests/s: {second} takes {ratio.value:.3f} times what {first} takes"
+    )
     if not math.isfinite(ratio.low):
         return f"{text}; {ratio.pairs} pairs are too few for an interval"
     shown = "" if ratio.shown else "; no difference shown"

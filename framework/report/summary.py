@@ -266,7 +266,7 @@ def objective_name(terms: Sequence[Term]) -> str:
 
 
 def _unit(terms: Sequence[Term]) -> str:
-    return "" if any(t.quantity in ("throughput", "cpu", "errors", "cost") for t in terms) else "ms"
+    return "" if any(t.quantity in ("throughput", "cpu", "errors", "cost", "energy") for t in terms) else "ms"
 
 
 def _level(trial: Trial | None, label: str, verdict: Verdict | None) -> Level | None:

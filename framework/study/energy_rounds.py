@@ -50,7 +50,9 @@ class MeteredLoad:
     and are not metered.
     """
 
-    def __init__(self, load: LoadGenerator, meter: EnergyMeter, bench: Bench, round_: int, idle_s: float | None) -> None:
+    def __init__(
+        self, load: LoadGenerator, meter: EnergyMeter, bench: Bench, round_: int, idle_s: float | None
+    ) -> None:
         self._load, self._meter, self._bench, self._round, self._idle_s = load, meter, bench, round_, idle_s
         self.idle: EnergyWindow | None = None
         self.loaded: EnergyWindow | None = None

@@ -1,4 +1,5 @@
-"""The objective of a study: the application's, with what a request changes of it, and the prices it counts cost by."""
+"""The objective of a study: the application's, with what a request changes of it, and the prices and watts it counts
+cost and energy by."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ from dataclasses import replace
 
 from framework.config.machine_catalogue import load_catalogue
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
+from framework.energy.power_catalogue import curve_in, curve_of
 from framework.errors import FieldError, FieldName, InputError
-from framework.model import Application, Objective, OutcomeConstraint, StudyPlan, Term, TuneRequest
+from framework.model import Application, Machine, Objective, OutcomeConstraint, StudyPlan, Term, TuneRequest
 from framework.model.capacity import MachinePrice
+from framework.model.energy import PowerCurve
 from framework.objective.cost import cheapest_prices
 
 
@@ -44,6 +47,7 @@ def planned(application: Application, plan: StudyPlan) -> Application:
         subject_to=tuple(outcome_constraint(text) for text in plan.subject_to),
         also=plan.also,
         prices=plan.prices,
+        power=plan.power,
     )
     return replace(application, limits=replace(application.limits, **plan.limits), objective=objective)
 
@@ -66,7 +70,7 @@ def quantities(names: Sequence[str]) -> tuple[str, ...]:
 
 def refuse_cost(request: TuneRequest, objective: Objective, testbed: str) -> None:
     """Refuse cost as a quantity on a testbed that does not tell the memory of services.  Raises InputError."""
-    for field in _naming_cost(request, objective):
+    for field in _naming("cost", request, objective):
         raise InputError(
             FieldName(field),
             f": found cost, which counts the memory of services, and the testbed {testbed} does not tell it; "
@@ -80,7 +84,7 @@ def prices_of(request: TuneRequest, objective: Objective) -> tuple[MachinePrice,
 
     They are kept in the plan, so that a study that goes on later counts as before.
     """
-    if _naming_cost(request, objective) and not request.catalogues:
+    if _naming("cost", request, objective) and not request.catalogues:
         raise InputError(
             "cost needs prices of machines: found no ", FieldName("catalogues"), "; allowed: a file of machine types, "
             "such as examples/machines.yaml",
@@ -97,12 +101,32 @@ def prices_of(request: TuneRequest, objective: Objective) -> tuple[MachinePrice,
     return prices
 
 
-def _naming_cost(request: TuneRequest, objective: Objective) -> list[str]:
-    """Return the fields by which a study counts cost, whether the request or its application names it."""
+def power_of(request: TuneRequest, objective: Objective, machine: Machine) -> PowerCurve | None:
+    """Return the power of the machine that a study counts energy by; None where it counts none.
+
+    It is what the request says, else what is known of the machine's processor.  It is kept in the plan, so that a study
+    that goes on later counts as before.  Raises InputError where nothing is known.
+    """
+    named = _naming("energy", request, objective)
+    if request.power is not None:
+        return curve_in(request.power)
+    if not named:
+        return None
+    known = curve_of(machine.cpu, machine.cores)
+    if known is None:
+        raise InputError(
+            f"energy needs the power of the machine, and nothing is known of {machine.cpu}: found no ",
+            FieldName("power"), "; allowed: watts, idle and full, such as 120,350",
+        )  # fmt: skip
+    return known
+
+
+def _naming(quantity_: str, request: TuneRequest, objective: Objective) -> list[str]:
+    """Return the fields by which a study counts a quantity, whether the request or its application names it."""
     limits = limits_on_outcomes(request.subject_to) or objective.subject_to
     named = {
         "objective": [term.quantity for term in objective.terms],
         "subject_to": [limit.quantity for limit in limits],
         "also": quantities(request.also) or objective.also,
     }
-    return [field for field, names in named.items() if "cost" in names]
+    return [field for field, names in named.items() if quantity_ in names]

@@ -30,6 +30,7 @@ from framework.model.energy_measurement import (
 from framework.model.events import ProfileStepStarted
 from framework.ports.energy import EnergyMeter
 from framework.report.energy_page import energy_page
+from framework.study.energy_records import EnergyRecords
 from framework.study.energy_rounds import EnergyRounds
 from framework.study.energy_verdict import FEWEST, EnergyComparison, ratios
 from framework.study.locks import file_lock
@@ -61,10 +62,7 @@ class Energies:
 
     def __init__(self, backends: Backends, studies: Studies, runner: StudyRunner) -> None:
         self._backends, self._studies, self._runner = backends, studies, runner
-
-    def path(self, application: str) -> Path:
-        """Return the path where an application's measurement is kept by default."""
-        return self._backends.home / "energy" / f"{application}.json"
+        self.records = EnergyRecords(backends.home)
 
     def measure(
         self,
@@ -83,7 +81,7 @@ class Energies:
         request = _checked(request)
         application = self._backends.application(request.application)
         kind = self._metered(request, application)
-        target = path or self.path(application.name)
+        target = path or self.records.path(application.name)
         with file_lock(self._backends.home, target):
             meter = kind.energy(request.power) if kind.energy is not None else None
             if meter is None:
@@ -133,7 +131,9 @@ class Energies:
                 watch(ProfileStepStarted(f"round {round_ + 1} of {rounds}, {names[arm]}"))
                 made[arm] = self.measure(replace(requests[arm], rounds=round_ + 1), watch, files[arm], level=level)
         one, other = (measured for measured in made if measured is not None)
-        notes = [] if rounds >= FEWEST else [f"{rounds} pairs are too few for an interval; {FEWEST} at least are needed"]
+        notes = (
+            [] if rounds >= FEWEST else [f"{rounds} pairs are too few for an interval; {FEWEST} at least are needed"]
+        )
         if one.measurement.source != other.measurement.source:
             notes.append("the power sources differ, so that joules do not compare")
         return EnergyComparison(

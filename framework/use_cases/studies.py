@@ -12,7 +12,7 @@ from framework.model.events import SpaceEdited
 from framework.model.job import ENGINE
 from framework.study.imported import remove_description
 from framework.study.new_optimizer import new_optimizer
-from framework.study.objective import refuse_cost, with_objective
+from framework.study.objective import power_of, refuse_cost, with_objective
 from framework.study.planning import check_request, edited, first_decisions, quick_on_model, study_plan, versions
 from framework.study.procedure import Procedure
 from framework.study.runner import StudyRunner
@@ -59,6 +59,7 @@ class Studies:
         inert = kind.inert(application, self._backends.types_on(testbed.machine()))
         decisions = first_decisions(request, space, known, transfer, inert)
         plan = study_plan(request, application, space, service_importance(request, self._store))
+        plan = replace(plan, power=power_of(request, application.objective, testbed.machine()))
         new_optimizer(plan, decisions, space)
         now = datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC)
         return Study(

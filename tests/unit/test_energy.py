@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from framework.config.energy_file import load_energy, write_energy
-from framework.energy.answer import GENERATOR, answered
+from framework.energy.answer import answered
 from framework.energy.attribution import OTHERS
+from framework.energy.idle import GENERATOR
 from framework.errors import FileError, InputError, Interrupted, MissingPrerequisite, UnknownName
 from framework.model.energy import STATES, PowerCurve
 from framework.model.energy_measurement import EnergyRequest
@@ -54,7 +55,9 @@ def test_a_request_takes_what_the_machine_does(made: Made) -> None:
         assert phase.watts.value == pytest.approx(watts(cores), rel=1e-6)
     [run] = answer.runs
     assert run.rate_rps == RATE
-    assert run.whole_j is not None and run.idle_j is not None and run.application_j is not None
+    assert run.whole_j is not None
+    assert run.idle_j is not None
+    assert run.application_j is not None
     assert run.whole_j.value == pytest.approx(watts(BUSY) / run.requests_per_s.value, rel=1e-6)
     assert run.idle_j.value == pytest.approx(watts(0.0) / run.requests_per_s.value, rel=1e-6)
     assert run.idle_of == "baseline"
@@ -107,7 +110,8 @@ def test_others_have_their_part_and_are_told(made: Made) -> None:
     measured = tailor.energies.measure(replace(REQUEST, rounds=2), quiet)
     assert any("others kept 25%" in note for note in measured.answer.notes)
     [run] = measured.answer.runs
-    assert run.idle_j is not None and run.application_j is not None
+    assert run.idle_j is not None
+    assert run.application_j is not None
     assert run.idle_j.value == pytest.approx(watts(1.0) / run.requests_per_s.value, rel=1e-6)
     active = watts(BUSY + 1.0) - watts(1.0)
     assert run.application_j.value < active / run.requests_per_s.value, OTHERS
@@ -152,7 +156,7 @@ def test_it_goes_on_where_it_was_stopped(made: Made) -> None:
     machine.on_load = stop
     with pytest.raises(Interrupted, match="the same command goes on"):
         tailor.energies.measure(REQUEST, quiet)
-    kept = load_energy(tailor.energies.path("small"))
+    kept = load_energy(tailor.energies.records.path("small"))
     assert len(kept.of("run")) == 3
     machine.on_load = lambda number: None
     measured = tailor.energies.measure(REQUEST, quiet).measurement
@@ -163,7 +167,7 @@ def test_it_goes_on_where_it_was_stopped(made: Made) -> None:
     more = tailor.energies.measure(replace(REQUEST, rounds=7), quiet).measurement
     assert len(machine.loads) == driven + 1
     assert more.windows[: len(measured.windows)] == measured.windows
-    with pytest.raises(InputError, match="other conditions .window_s"):
+    with pytest.raises(InputError, match=r"other conditions \(window_s"):
         tailor.energies.measure(replace(REQUEST, window_s=10.0), quiet)
     assert len(tailor.energies.measure(replace(REQUEST, rounds=1), quiet, again=True).measurement.of("run")) == 1
 
@@ -196,7 +200,7 @@ def test_what_cannot_be_measured_is_refused(made: Made, change: dict[str, object
 
 
 def test_a_testbed_without_counters_is_refused(made: Made) -> None:
-    tailor, machine = made()
+    tailor, _machine = made()
     kind = replace(tailor.backends.kinds[0], energy=None)
     object.__setattr__(tailor.backends, "kinds", [kind])
     with pytest.raises(MissingPrerequisite, match="no counters of energy"):

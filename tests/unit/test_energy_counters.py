@@ -47,7 +47,9 @@ MACHINE = {
         "docker0: 80 1 0 0 0 0 0 0 90 1 0 0 0 0 0 0\n"
     ),
     "proc/cpuinfo": "processor : 0\ncpu MHz\t\t: 2000.0\nprocessor : 1\ncpu MHz\t\t: 3000.0\n",
-    "proc/77/io": "rchar: 1000\nwchar: 2000\nsyscr: 1\nsyscw: 1\nread_bytes: 512\nwrite_bytes: 1024\ncancelled_write_bytes: 0\n",
+    "proc/77/io": (
+        "rchar: 1000\nwchar: 2000\nsyscr: 1\nsyscw: 1\nread_bytes: 512\nwrite_bytes: 1024\ncancelled_write_bytes: 0\n"
+    ),
     "proc/78/io": "rchar: 1\nwchar: 2\nread_bytes: 4096\nwrite_bytes: 0\n",
     "sys/class/net/eth0/device/vendor": "0x1\n",
     "sys/block/sda/size": "4096\n",
@@ -80,9 +82,9 @@ def running(*containers: Container) -> Running:
 def test_the_states_of_the_machine_add_up(tmp_path: Path) -> None:
     cpu, cpus = tree(tmp_path, V2, MACHINE).cpu()
     assert cpus == 2
-    assert cpu == CpuTimes(
-        user=10.0, system=3.0, irq=0.1, softirq=0.2, steal=0.3, guest=2.0, idle=50.0, iowait=4.0
-    ), "guest time is taken out of user"
+    assert cpu == CpuTimes(user=10.0, system=3.0, irq=0.1, softirq=0.2, steal=0.3, guest=2.0, idle=50.0, iowait=4.0), (
+        "guest time is taken out of user"
+    )
     assert cpu.total == pytest.approx((1000 + 200 + 300 + 5000 + 400 + 10 + 20 + 30) / 100.0)
 
 
@@ -112,7 +114,9 @@ def test_the_clock_is_the_mean_of_the_cpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", [V1, V2], ids=["v1", "v2"])
 def test_a_container_has_its_processes(tmp_path: Path, version: dict[str, str]) -> None:
     curve = PowerCurve(50.0, 100.0)
-    meter = DockerEnergyMeter(PretendSource(curve), tree(tmp_path, version, MACHINE), curve, now=iter([1.0, 3.0]).__next__)
+    meter = DockerEnergyMeter(
+        PretendSource(curve), tree(tmp_path, version, MACHINE), curve, now=iter([1.0, 3.0]).__next__
+    )
     first = meter.read(running(container()))
     assert first.services["a"].user_s == 1.5
     assert first.services["a"].system_s == 0.5
@@ -156,7 +160,9 @@ def test_io_that_may_not_be_read_is_missing_and_not_zero(tmp_path: Path) -> None
     assert energy.group_counters(energy.cgroups.of(77)).io == {}
 
 
-@given(st.sampled_from(["proc/stat", "proc/diskstats", "proc/net/dev", "proc/77/io", "proc/cpuinfo"]), st.text(max_size=80))
+@given(
+    st.sampled_from(["proc/stat", "proc/diskstats", "proc/net/dev", "proc/77/io", "proc/cpuinfo"]), st.text(max_size=80)
+)
 def test_hostile_files_give_a_reason_or_no_negative_number(
     tmp_path_factory: pytest.TempPathFactory, name: str, text: str
 ) -> None:

@@ -100,7 +100,8 @@ def test_a_curve_stays_between_idle_and_full(idle: float, more: float, bend: flo
 
 def counters(at_s: float, joules: float | None, losses: int = 0, zone: str = "package-0") -> EnergyCounters:
     return EnergyCounters(
-        at_s, CpuTimes(user=at_s, idle=at_s), 2, {"a": ServiceCounters(at_s / 2, at_s / 4, {"block": IoBytes(at_s, 0)})},
+        at_s, CpuTimes(user=at_s, idle=at_s), 2,
+        {"a": ServiceCounters(at_s / 2, at_s / 4, {"block": IoBytes(at_s, 0)})},
         {"device": IoBytes(512 * at_s, 0.0)}, (at_s, 2 * at_s),
         {} if joules is None else {zone: Joules.exactly(joules)}, losses,
     )  # fmt: skip
@@ -150,5 +151,6 @@ def test_every_round_has_every_phase_and_rounds_stay_when_there_are_more() -> No
 def test_phases_that_are_not_asked_for_are_left_out() -> None:
     assert [step.rate_rps for step in steps(1, (50.0,), ("run",), seed=1)] == [50.0]
     [only] = steps(1, (50.0,), ("idle",), seed=1)
-    assert only.idle and only.rate_rps is None
+    assert only.idle
+    assert only.rate_rps is None
     assert steps(1, (50.0,), ("baseline",), seed=1)[0].baseline
