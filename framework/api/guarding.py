@@ -47,6 +47,7 @@ def guard_document(audits: Audits, guard: str) -> dict[str, Any]:
         "worst_ms": summary.worst_ms,
         "work_s": summary.work_s,
         "utilisation": summary.utilisation,
+        "energy_estimated_j": None if began.power is None else summary.idle_j + summary.lc_j + summary.be_j,
     }
 
 
@@ -81,10 +82,15 @@ def guard_metrics(audits: Audits) -> list[str]:
         "violation_seconds": ("Time with a missed target, or without a reading.", summary.violation_s),
         "be_work_seconds": ("CPU time of best-effort jobs.", summary.work_s),
     }
+    joules = {"idle": summary.idle_j, "lc": summary.lc_j, "be": summary.be_j} if began.power is not None else {}
     lines = []
     for name, (about, value) in values.items():
         if value is not None:
             full = f"tailor_guard_{name}"
             kind = "counter" if name.endswith("_seconds") else "gauge"
             lines += [f"# HELP {full} {about}", f"# TYPE {full} {kind}", f"{full}{label} {value:g}"]
+    if joules:
+        name = "tailor_guard_energy_joules_total"
+        lines += [f"# HELP {name} Energy by user, estimated from CPU time.", f"# TYPE {name} counter"]
+        lines += [f'{name}{{guarded="{began.guarded}",user="{user}"}} {value:g}' for user, value in joules.items()]
     return lines

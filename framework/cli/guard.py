@@ -120,6 +120,7 @@ def _show(guarded: Guarded, as_json: bool) -> None:
                 "worst_ms": summary.worst_ms,
                 "work_s": summary.work_s,
                 "utilisation": summary.utilisation,
+                "energy_estimated_j": summary.idle_j + summary.lc_j + summary.be_j if summary.power else None,
             }
         )
         return

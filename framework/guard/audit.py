@@ -50,7 +50,7 @@ class FollowedAudit:
         if self._lines % MARK_EVERY == 0:
             self._marks.append((entry.time_s, self._read_to))
         if isinstance(entry, Began):
-            self._sums = entry, Summary(entry.host)
+            self._sums = entry, Summary(entry.host, entry.power)
         elif isinstance(entry, Decided):
             self.summary.take(entry)
         elif isinstance(entry, EndedAt):

@@ -6,7 +6,7 @@ Seconds of CPU time, bytes and joules since an unknown beginning: only the diffe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 Label = Literal["measured", "estimated", "recorded"]
@@ -173,6 +173,10 @@ class PowerCurve:
     def watts(self, utilisation: float) -> float:
         share = min(1.0, max(0.0, utilisation))
         return self.idle_w + (self.full_w - self.idle_w) * share**self.bend
+
+    def times(self, share: float) -> PowerCurve:
+        """Return the curve of a part of the machine, or of several such machines."""
+        return replace(self, idle_w=share * self.idle_w, full_w=share * self.full_w)
 
     @property
     def idle_share(self) -> float:

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from framework.model.energy import PowerCurve
 from framework.model.guard import Decision, GuardedHost, Sample, Setting
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Start of a guard: ``policy`` with its options, the target's text, what the machine lacks, one sentence each."""
+    """Start of a guard: ``policy`` with its options, the target's text, what the machine lacks, one sentence each.
+
+    ``power``: of the machine by its utilisation, an estimate; None where nothing is known of it.
+    """
 
     time_s: float
     at: str
@@ -22,6 +26,7 @@ class Began:
     quantile: float
     dry_run: bool
     missing: tuple[str, ...] = ()
+    power: PowerCurve | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ def entry_of(document: Mapping[str, Any]) -> Entry:
     if kind is Began:
         values["host"] = GuardedHost(**values["host"])
         values["missing"] = tuple(values["missing"])
+        power = values.get("power")
+        values["power"] = None if power is None else PowerCurve(**power)
     if kind is Decided:
         sample = {**values["sample"], "jobs": tuple(values["sample"].get("jobs", ()))}
         values["sample"] = Sample(**{f.name: sample[f.name] for f in fields(Sample) if f.name in sample})
@@ -124,15 +131,22 @@ class Summary:
     ``violation_s``: time with a tail latency above the target, or without one; ``blind_s``: the part without one.
     ``worst_ms``: highest latency.  ``busy_s``: core seconds of LC and BE; ``work_s``: those of BE.  ``last``: decision
     that was taken in last; before the first latency was measured, none counts.
+
+    ``idle_j``, ``lc_j``, ``be_j``: joules that the machine takes when idle, and those above by CPU time, by its power
+    curve; 0 without one.
     """
 
     host: GuardedHost
+    power: PowerCurve | None = None
     time_s: float = 0.0
     violation_s: float = 0.0
     blind_s: float = 0.0
     worst_ms: float = 0.0
     busy_s: float = 0.0
     work_s: float = 0.0
+    idle_j: float = 0.0
+    lc_j: float = 0.0
+    be_j: float = 0.0
     last: Decided | None = None
     _seen: bool = False
 
@@ -157,6 +171,8 @@ class Summary:
         self.time_s += lasts_s
         self.work_s += lasts_s * (sample.be_cores or 0.0)
         self.busy_s += lasts_s * ((sample.lc_cores or 0.0) + (sample.be_cores or 0.0))
+        if self.power is not None:
+            self._add_joules(self.power, sample.lc_cores or 0.0, sample.be_cores or 0.0, lasts_s)
         if sample.latency_ms is None:
             self.blind_s += lasts_s
             self.violation_s += lasts_s
@@ -164,3 +180,12 @@ class Summary:
         self.worst_ms = max(self.worst_ms, sample.latency_ms)
         if sample.latency_ms > self.host.target_ms:
             self.violation_s += lasts_s
+
+    def _add_joules(self, power: PowerCurve, lc_cores: float, be_cores: float, lasts_s: float) -> None:
+        """Divide the joules of a stretch of time: idle apart, what is above by CPU time."""
+        busy = lc_cores + be_cores
+        self.idle_j += lasts_s * power.idle_w
+        if busy > 0:
+            active_j = lasts_s * (power.watts(busy / self.host.cores) - power.idle_w)
+            self.lc_j += active_j * lc_cores / busy
+            self.be_j += active_j * be_cores / busy

@@ -48,7 +48,7 @@ def guard_contents(
 def summarised(entries: Sequence[Entry]) -> Summary:
     """Sum up the decisions of a guard."""
     began = next(entry for entry in entries if isinstance(entry, Began))
-    summary = Summary(began.host)
+    summary = Summary(began.host, began.power)
     for entry in entries:
         if isinstance(entry, Decided):
             summary.take(entry)

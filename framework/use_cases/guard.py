@@ -13,6 +13,7 @@ from framework.compose import render
 from framework.config.jobs_file import load_jobs
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.config.writing import write_text
+from framework.energy.power_catalogue import curve_of
 from framework.errors import FieldName, InputError, MissingPrerequisite, TailorError
 from framework.guard.audit import AUDIT, OUTPUT, REPORT, Audits, AuditWriter, read_audit
 from framework.guard.blame import blame, on_the_critical_path, with_blame
@@ -22,6 +23,7 @@ from framework.guard.policy import Policy
 from framework.guard.request import policy_of, policy_options
 from framework.model import Application, RatePoint, Running
 from framework.model.batch_job import ENDED, BatchJob, JobSpec
+from framework.model.energy import PowerCurve
 from framework.model.events import PhaseStepStarted
 from framework.model.guard import GuardDefaults, GuardedHost, target_of
 from framework.model.guard_record import Began, EndedAt, Entry, JobNoted, Noted
@@ -260,7 +262,16 @@ class Guards:
         at = datetime.now(UTC).isoformat(timespec="seconds")
         audit.add(
             Began(
-                0.0, at, project, policy[0], policy_options(policy[1]), host, quantile, request.dry_run, tuple(missing)
+                0.0,
+                at,
+                project,
+                policy[0],
+                policy_options(policy[1]),
+                host,
+                quantile,
+                request.dry_run,
+                tuple(missing),
+                self._power(host),
             )
         )
         waiting = [job for job in self._tools.queue.all() if job.state not in ENDED]
@@ -282,6 +293,12 @@ class Guards:
             audit.close()
             write_text(directory / REPORT, guard_page(read_audit(directory / AUDIT)))
         return Guarded(directory, reason, tuple(left), read_audit(directory / AUDIT))
+
+    def _power(self, host: GuardedHost) -> PowerCurve | None:
+        """Return the power of the part of this machine that is divided; None where nothing is known of its processor."""
+        machine = self._backends.machine()
+        curve = curve_of(machine.cpu, machine.cores)
+        return None if curve is None else curve.times(host.cores / machine.cores)
 
     def _ended(
         self, request: GuardRequest, guard: Guard, machine: GuardedMachine, jobs: Jobs, audit: AuditWriter
