@@ -121,9 +121,8 @@ def compare(
     if (second is None) == (not from_study):
         raise InputError("compare: allowed: a second application, or ", FieldName("from_study"))
     study = tailor.store.get(from_study).id if from_study else ""
-    one = _request(first, given, "")
-    other = _request(second or first, given, study)
-    comparison = tailor.energies.compare(one, other, _watch, level=_level(given["io"]), again=given["again"])
+    requests = _request(first, given, ""), _request(second or first, given, study)
+    comparison = tailor.energies.compare(*requests, _watch, level=_level(given["io"]), again=given["again"])
     if as_json:
         print_json(comparison)
     else:

@@ -56,8 +56,8 @@ def projections(points: Sequence[tuple[float, float]], cores: int = FARTHEST) ->
         )
     if not (np.isfinite(cycles).all() and (cycles > 0).all() and (n >= 1).all()):
         raise InputError("cycles per I/O: allowed: numbers above 0, on 1 core or more")
-    found = (_projection(law, n, cycles, cores) for law in ("linear", "USL"))
-    return tuple(projection for projection in found if projection is not None)
+    fitted = (_projection(law, n, cycles, cores) for law in ("linear", "USL"))
+    return tuple(projection for projection in fitted if projection is not None)
 
 
 def _columns(law: LawName, n: NDArray[np.float64]) -> NDArray[np.float64]:

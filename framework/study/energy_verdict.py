@@ -69,20 +69,16 @@ def ratios(first: Mapping[int, EnergyAnswer], second: Mapping[int, EnergyAnswer]
     """Return the ratios of all quantities at all rates, from round -> the answer of that round's windows alone."""
     rounds = sorted(first.keys() & second.keys())
     rates = sorted({run.rate_rps for answer in first.values() for run in answer.runs})
-    found = []
+    compared = []
     for rate in rates:
         for name, of in QUANTITIES.items():
-            pairs = [
-                (one, other)
-                for number in rounds
-                if (one := _value(first[number], rate, of)) and (other := _value(second[number], rate, of))
-            ]
-            if pairs:
-                estimate = hodges_lehmann([math.log(other / one) for one, other in pairs])
-                found.append(
-                    EnergyRatio(name, rate, *map(math.exp, (estimate.value, estimate.low, estimate.high)), len(pairs))
-                )
-    return tuple(found)
+            values = [(_value(first[number], rate, of), _value(second[number], rate, of)) for number in rounds]
+            logs = [math.log(after / before) for before, after in values if before and after]
+            if logs:
+                estimate = hodges_lehmann(logs)
+                sides = map(math.exp, (estimate.value, estimate.low, estimate.high))
+                compared.append(EnergyRatio(name, rate, *sides, len(logs)))
+    return tuple(compared)
 
 
 def _value(answer: EnergyAnswer, rate: float, of: Quantity) -> float | None:

@@ -130,17 +130,17 @@ class Energies:
             for arm in order.permutation(2).tolist():
                 watch(ProfileStepStarted(f"round {round_ + 1} of {rounds}, {names[arm]}"))
                 made[arm] = self.measure(replace(requests[arm], rounds=round_ + 1), watch, files[arm], level=level)
-        one, other = (measured for measured in made if measured is not None)
+        before, after = (measured for measured in made if measured is not None)
         notes = (
             [] if rounds >= FEWEST else [f"{rounds} pairs are too few for an interval; {FEWEST} at least are needed"]
         )
-        if one.measurement.source != other.measurement.source:
+        if before.measurement.source != after.measurement.source:
             notes.append("the power sources differ, so that joules do not compare")
         return EnergyComparison(
             *names,
-            ratios(by_round(one.measurement, level), by_round(other.measurement, level)),
+            ratios(by_round(before.measurement, level), by_round(after.measurement, level)),
             tuple(notes),
-            (one.page, other.page),
+            (before.page, after.page),
         )
 
     def _names(self, requests: Sequence[EnergyRequest]) -> list[str]:
