@@ -295,7 +295,7 @@ class Guards:
         return Guarded(directory, reason, tuple(left), read_audit(directory / AUDIT))
 
     def _power(self, host: GuardedHost) -> PowerCurve | None:
-        """Return the power of the part of this machine that is divided; None where nothing is known of its processor."""
+        """Return the power of the part of this machine that is divided; None where its processor is not known."""
         machine = self._backends.machine()
         curve = curve_of(machine.cpu, machine.cores)
         return None if curve is None else curve.times(host.cores / machine.cores)
