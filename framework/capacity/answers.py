@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from framework.capacity.laws import Prediction
-from framework.model.capacity import Current, Interval, MachineType, Need, ScalingPoint
+from framework.model.capacity import HOURS_PER_YEAR, Current, Interval, MachineType, Need, ScalingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Plan:
     ``needed``: nodes that are needed, in the likely case and in 90 % of the cases.  ``binding``: the resource that asks
     for most of them.  ``by_resource``: nodes that each resource alone takes, not rounded.  ``cost_range``: per hour, of
     ``needed``.  ``speed``: of a core, the measured one's being 1; None where it is taken to be the same.  ``services``:
-    the largest first; none where CPU time by service was not measured.
+    the largest first; none where CPU time by service was not measured.  ``watts``: of all machines, an estimate with
+    its 95 % interval; None where nothing is known of the processor.
     """
 
     machine: MachineType
@@ -60,6 +61,12 @@ class Plan:
     speed: Interval | None
     years: tuple[PlanOfYear, ...] = ()
     services: tuple[ServiceShare, ...] = ()
+    watts: Interval | None = None
+
+    @property
+    def kwh_per_year(self) -> Interval | None:
+        """Energy of a year, as they are busy in the likely case."""
+        return None if self.watts is None else self.watts.times(HOURS_PER_YEAR / 1e3)
 
     @property
     def nodes_apart(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from framework.capacity.answers import Plan, PlanOfYear, Plans, Refused
 from framework.capacity.counting import Counted, Request, count
 from framework.capacity.demand import Demand, demand
+from framework.capacity.energy import plan_power
 from framework.capacity.nodes import ASSUMED_GBPS, refusal
 from framework.capacity.questions import availability_costs, current_state, sensitivities, years_of
 from framework.capacity.services import service_shares
@@ -118,4 +119,5 @@ def _plan(request: Request, counts: Counted, row: int, wanted: Demand, years: tu
         speed=request.node.speed(machine),
         years=years,
         services=service_shares(request.node, machine, wanted, alone),
+        watts=plan_power(request.node, machine, wanted, int(counts.nodes[row])),
     )

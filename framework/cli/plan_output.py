@@ -30,6 +30,7 @@ from framework.report.plan_words import (
     not_considered,
     number_of,
     plan_name,
+    power_in_words,
     range_in_words,
     refusals,
     state_in_words,
@@ -121,6 +122,7 @@ def _show_cheapest(output: Console, plans: Plans) -> None:
         horizon(plans),
         not_considered(plans),
         assumption(plans),
+        power_in_words(cheapest),
         f"nodes that each resource alone takes, before they are rounded up: {resources}",
     ]
     for line in filter(None, lines):

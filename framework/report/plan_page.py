@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from framework.capacity.answers import Law, PlanAnswer
+from framework.capacity.answers import Law, PlanAnswer, Plans
 from framework.report import plan_plots
 from framework.report.figure import labelled
 from framework.report.page import ENVIRONMENT
@@ -20,6 +20,7 @@ from framework.report.plan_words import (
     not_considered,
     number_of,
     plan_name,
+    power_in_words,
     range_in_words,
     refusals,
     state_in_words,
@@ -41,7 +42,7 @@ def plan_contents(answer: PlanAnswer) -> dict[str, Any]:
         "cheapest": plans.plans[0] if plans.plans else None,
         "current": [] if plans.current is None else state_in_words(plans.current, plans.currency),
         "figures": [(title, text, Markup(drawing)) for title, text, drawing in _figures(answer)],
-        "said": [line for line in (horizon(plans), not_considered(plans), assumption(plans)) if line],
+        "said": [line for line in (horizon(plans), not_considered(plans), assumption(plans), power_of(plans)) if line],
         "advice": "" if plans.plans else advice(plans),
         "number_of": number_of,
         "decisive": [decisive_in_words(kind, law) for kind, law in laws_of(answer).items() if law.cheapest is not None],
@@ -52,6 +53,11 @@ def plan_contents(answer: PlanAnswer) -> dict[str, Any]:
         "gain_in_words": gain_in_words,
         "ceilings": [ceiling_in_words(kind, law) for kind, law in laws_of(answer).items() if law.ceiling is not None],
     }
+
+
+def power_of(plans: Plans) -> str:
+    """Return the power of the cheapest plan in words; empty without one."""
+    return power_in_words(plans.plans[0]) if plans.plans else ""
 
 
 def laws_of(answer: PlanAnswer) -> dict[str, Law]:

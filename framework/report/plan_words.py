@@ -96,6 +96,17 @@ ADVICE = {
 """Part of a reason -> what would let its types be planned with."""
 
 
+def power_in_words(plan: Plan) -> str:
+    """Say what a plan's machines take; empty where nothing is known of their processor."""
+    watts, year = plan.watts, plan.kwh_per_year
+    if watts is None or year is None:
+        return ""
+    return (
+        f"power, ESTIMATED from the processor: {watts.likely / 1e3:,.3g} kW ({watts.low / 1e3:,.3g} to "
+        f"{watts.high / 1e3:,.3g}), {year.likely:,.0f} kWh a year"
+    )
+
+
 def advice(plans: Plans) -> str:
     """Return what would let most of the refused types be planned with; empty where nothing is known to."""
     counts: Counter[str] = Counter()
