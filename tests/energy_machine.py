@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from framework.bootstrap.adapters import Opened
+from framework.config.energy_file import write_energy
 from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
-from framework.model.energy import PowerCurve
+from framework.model.energy import CpuTimes, IoBytes, Joules, Phase, PowerCurve, ServiceCounters
+from framework.model.energy_measurement import EnergyMeasurement, EnergyWindow
 from framework.ports.testbed import Progress
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
@@ -54,6 +56,40 @@ class MeteredMachine(PretendMachine):
         finally:
             self.meter.advance()
             self.meter.loaded = False
+
+
+def window(phase: Phase, number: int, cores: float, **more: Any) -> EnergyWindow:
+    """Ten seconds in which so many of four CPUs were busy."""
+    watts = CURVE.watts(cores / CPUS)
+    cpu = CpuTimes(user=10 * cores, idle=10 * (CPUS - cores))
+    joules = Joules.exactly(10 * watts)
+    return EnergyWindow(phase, number, 10.0, CPUS, cpu, joules={"machine": joules}, whole=joules, **more)
+
+
+def energy_measured() -> EnergyMeasurement:
+    """A small measurement of an application with one service."""
+    windows = []
+    for number in range(3):
+        used = {"web": ServiceCounters(8.0, 2.0, {"block": IoBytes(0.0, 51_200.0)})}
+        windows.append(window("baseline", number, 0.0))
+        windows.append(window("idle", number, 0.1, services={"web": ServiceCounters(0.5, 0.5)}))
+        windows.append(
+            window("run", number, 1.2, services=used, io={"device": IoBytes(0.0, 102_400.0)}, rate_rps=50.0,
+                   requests_per_s=50.0 + number / 10, p95_ms=4.0, generator_s=1.0, tailor_s=0.5, control_s=0.1)
+        )  # fmt: skip
+    return EnergyMeasurement(
+        application="shop", content_hash="0", testbed="docker", processor="a processor <x>", cpus=CPUS, source="curve",
+        label="estimated", about="100 to 300 W", warmup_s=1.0, window_s=10.0, rounds=3, rates_rps=(50.0,),
+        phases=("baseline", "idle", "run"), seed=1, curve=CURVE, frequency_hz=2e9, at="2026-11-29T00:00:00+00:00",
+        windows=tuple(windows),
+    )  # fmt: skip
+
+
+def energy_kept(home: Path) -> str:
+    """Keep this measurement below a TAILOR_HOME; return its application."""
+    measured = energy_measured()
+    write_energy(measured, home / "energy" / f"{measured.application}.json")
+    return measured.application
 
 
 Made = Callable[..., tuple[Opened, MeteredMachine]]

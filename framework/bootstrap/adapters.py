@@ -12,6 +12,7 @@ from cachetools.func import ttl_cache
 
 from framework.bench import Backends, Colocation, Rig, TestbedKind
 from framework.bootstrap.guarding import guard_tools
+from framework.bootstrap.metering import energy_meter
 from framework.bootstrap.storage import storage
 from framework.compose.gate import Gate
 from framework.config.settings import Retention, Settings
@@ -41,7 +42,6 @@ from framework.study.runner import StudyRunner
 from framework.telemetry import observed
 from framework.testbeds.docker.builds import DockerBuilds
 from framework.testbeds.docker.compose_config import ComposeConfig
-from framework.testbeds.docker.energy_meter import opened_meter
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.host_counters import DockerHostCounters
 from framework.testbeds.docker.image_reader import DockerImages
@@ -211,7 +211,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
         manage=manage,
         prover=lambda types: DockerProver(settings.home, types, gate=gate, machine=machine),
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
-        energy=opened_meter,
+        energy=energy_meter,
     )
 
 

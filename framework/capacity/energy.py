@@ -21,7 +21,7 @@ def plan_power(node: MeasuredNode, machine: MachineType, wanted: Demand, nodes: 
     threads = machine.vcpus or (THREADS * machine.cores if machine.cores else None)
     if not cores or not threads:
         return None
-    curve = curve_of(machine.processor, threads)
+    curve = curve_of(machine.processor, round(threads))
     if curve is None:
         return None
     read_s, write_s = (cores / float(law.rps(cores, limited=False)) for law in node.laws())

@@ -155,7 +155,7 @@ def _request(application: Path, given: Mapping[str, Any], study: str) -> EnergyR
     return EnergyRequest(
         application,
         rates_rps=terminal.numbers(given["rate"] or [], "--rate"),
-        phases=tuple(phase.strip() for phase in given["phases"].split(",") if phase.strip()),  # type: ignore[misc]
+        phases=tuple(phase.strip() for phase in given["phases"].split(",") if phase.strip()),
         study=study,
         power=given["power"],
         rounds=given["rounds"],

@@ -22,9 +22,9 @@ def load_energy(path: Path) -> EnergyMeasurement:
     text = read_text(path, RECORD_BYTES)
     try:
         data = json.loads(text)
-        found = (data.get("kind"), data.get("version")) if isinstance(data, dict) else "no keys"
-        if found != (KIND, VERSION):
-            raise FileError(path, "kind, version", found, f"{KIND!r}, {VERSION}")
+        header = (data.get("kind"), data.get("version")) if isinstance(data, dict) else "no keys"
+        if header != (KIND, VERSION):
+            raise FileError(path, "kind, version", header, f"{KIND!r}, {VERSION}")
         measurement = decode(EnergyMeasurement, {name: data[name] for name in data if name not in ("kind", "version")})
         conform(EnergyMeasurement, measurement)
         _check(measurement)

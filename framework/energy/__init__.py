@@ -1,1 +1,1 @@
-"""What an application's requests and I/O cost in cycles and joules, computed from counters; pure functions."""
+"""Cycles and joules of an application's requests and I/O, computed from counters; pure functions."""

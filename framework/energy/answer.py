@@ -64,8 +64,13 @@ def figure(values: Sequence[float], source: tuple[float, float] = (1.0, 1.0)) ->
 
 def _constants(measurement: EnergyMeasurement) -> Constants:
     curve = measurement.curve
-    shares = ({} if curve is None else {OWN: curve.idle_share}) | SOURCE_SHARES
-    why = "" if curve is not None else "the power of this machine at full load is not known; give it by --power curve"
+    own = {} if curve is None else {OWN: curve.idle_share}
+    shares = {**own, **SOURCE_SHARES}
+    why = (
+        ""
+        if curve is not None
+        else "the power of this machine at full load is not known; say it as the power source curve:IDLE,FULL"
+    )
     return Constants(None if curve is None else curve.full_w, shares, measurement.cpus, measurement.frequency_hz, why)
 
 
@@ -236,12 +241,13 @@ class _Run:
     def _amplification(self) -> dict[str, float]:
         """Return the ratios of bytes from level to level."""
         ratios = {}
-        for upper, lower in (("application", "block"), ("block", "device")):
+        steps: tuple[tuple[Level, Level], ...] = (("application", "block"), ("block", "device"))
+        for upper, lower in steps:
             both = [self._of_machine(window).io for window in self.windows]
             if all(upper in io and lower in io for io in both):
-                above = sum(io[upper].operations for io in both)  # type: ignore[index]
+                above = math.fsum(io[upper].operations for io in both)
                 if above > 0:
-                    ratios[f"{lower}/{upper}"] = sum(io[lower].operations for io in both) / above  # type: ignore[index]
+                    ratios[f"{lower}/{upper}"] = math.fsum(io[lower].operations for io in both) / above
         return ratios
 
 

@@ -119,7 +119,7 @@ class Constants:
 
 @dataclass(frozen=True, slots=True)
 class EnergyAnswer:
-    """What a measurement says.  ``label``: where its joules come from.  ``control``: spread of the control work."""
+    """Answer of a measurement.  ``label``: where its joules come from.  ``control``: spread of the control work."""
 
     application: str
     source: str

@@ -17,7 +17,7 @@ def idle_power(measurement: EnergyMeasurement) -> tuple[float | None, str]:
     A baseline says it best; else the application without load; else the power curve.
     """
     for phase in ("baseline", "idle"):
-        if watts := watts_of(measurement.of(phase)):  # type: ignore[arg-type]  # two phases
+        if watts := watts_of(measurement.of(phase)):
             return sum(watts) / len(watts), phase
     if measurement.curve is not None:
         return measurement.curve.idle_w, "power curve"

@@ -78,8 +78,8 @@ def _projection(law: LawName, n: NDArray[np.float64], cycles: NDArray[np.float64
     at = _columns(law, np.array([float(cores)]))[0]
     value = float(at @ fitted)
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees)) * spread * math.sqrt(1.0 + float(at @ inverse @ at))
-    one = float(_columns(law, np.array([1.0]))[0] @ fitted)
+    on_one_core = float(_columns(law, np.array([1.0]))[0] @ fitted)
     return Projection(
         law, cores, max(0.0, value), max(0.0, value - half), value + half,
-        max(0.0, value) / one if one > 0 else math.inf, cores / float(n.max()),
+        max(0.0, value) / on_one_core if on_one_core > 0 else math.inf, cores / float(n.max()),
     )  # fmt: skip

@@ -20,7 +20,7 @@ SHARES_OF_RATE = (1.0,)
 
 @dataclass(frozen=True, slots=True)
 class EnergyWindow:
-    """What a machine and an application's services used in one window.
+    """Use of a machine, and of an application's services, in one window.
 
     ``seconds``: of the clock.  ``cpu``: seconds of all CPUs by state.  ``services``: name -> CPU time and I/O; empty
     in a baseline.  ``io``: of the whole machine.  ``joules``: zone -> energy; empty where the source lost count.

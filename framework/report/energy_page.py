@@ -41,9 +41,10 @@ def energy_contents(answer: EnergyAnswer) -> dict[str, Any]:
 
 def _figures(answer: EnergyAnswer) -> list[tuple[str, str, str]]:
     """Draw (title, a sentence, SVG) of every figure that there are data for."""
-    figures = [
-        ("Where the time went", "Of all CPUs; the states add up to the whole.", energy_plots.states_plot(answer))
-    ]
+    figures: list[tuple[str, str, str]] = []
+    if any(phase.windows for phase in answer.phases):
+        text = "Of all CPUs; the states add up to the whole."
+        figures.append(("Where the time went", text, energy_plots.states_plot(answer)))
     if any(phase.watts is not None for phase in answer.phases):
         text = "Of the whole machine."
         figures.append(("Power", text, _marked(answer, energy_plots.watts_plot(answer))))

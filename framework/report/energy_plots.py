@@ -18,7 +18,7 @@ MOST_SERVICES = 12
 
 def states_plot(answer: EnergyAnswer) -> str:
     """Plot the shares of the CPUs' time by state, a bar for each phase."""
-    phases = answer.phases[::-1]
+    phases = [phase for phase in answer.phases if phase.windows][::-1]
     drawing, axes = figure(7.6, 0.9 + 0.34 * max(len(phases), 2))
     left = [0.0] * len(phases)
     for state, colour in STATES.items():

@@ -76,8 +76,8 @@ def ratios(first: Mapping[int, EnergyAnswer], second: Mapping[int, EnergyAnswer]
             logs = [math.log(after / before) for before, after in values if before and after]
             if logs:
                 estimate = hodges_lehmann(logs)
-                sides = map(math.exp, (estimate.value, estimate.low, estimate.high))
-                compared.append(EnergyRatio(name, rate, *sides, len(logs)))
+                value, low, high = (math.exp(side) for side in (estimate.value, estimate.low, estimate.high))
+                compared.append(EnergyRatio(name, rate, value, low, high, len(logs)))
     return tuple(compared)
 
 

@@ -3,17 +3,18 @@ cost and energy by."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from framework.config.machine_catalogue import load_catalogue
 from framework.config.outcomes import QUANTITIES, is_quantity, outcome_constraint, quantity
 from framework.energy.power_catalogue import curve_in, curve_of
-from framework.errors import FieldError, FieldName, InputError
+from framework.errors import FieldError, FieldName, InputError, MissingPrerequisite
 from framework.model import Application, Machine, Objective, OutcomeConstraint, StudyPlan, Term, TuneRequest
 from framework.model.capacity import MachinePrice
 from framework.model.energy import PowerCurve
 from framework.objective.cost import cheapest_prices
+from framework.ports.energy import EnergyMeter
 
 
 def check_objective(request: TuneRequest, application: Application) -> None:
@@ -101,24 +102,38 @@ def prices_of(request: TuneRequest, objective: Objective) -> tuple[MachinePrice,
     return prices
 
 
-def power_of(request: TuneRequest, objective: Objective, machine: Machine) -> PowerCurve | None:
+def power_of(
+    request: TuneRequest, objective: Objective, machine: Machine, meters: Callable[[str], EnergyMeter] | None = None
+) -> PowerCurve | None:
     """Return the power of the machine that a study counts energy by; None where it counts none.
 
-    It is what the request says, else what is known of the machine's processor.  It is kept in the plan, so that a study
-    that goes on later counts as before.  Raises InputError where nothing is known.
+    It is what the request says, else what ``meters``, of the testbed, know of this machine, else of its processor's
+    name.  It is kept in the plan, so that a study that goes on later counts as before.  Raises InputError where nothing
+    is known.
     """
     named = _naming("energy", request, objective)
     if request.power is not None:
         return curve_in(request.power)
     if not named:
         return None
-    known = curve_of(machine.cpu, machine.cores)
+    known = (None if meters is None else _told_by(meters)) or curve_of(machine.cpu, machine.cores)
     if known is None:
         raise InputError(
             f"energy needs the power of the machine, and nothing is known of {machine.cpu}: found no ",
             FieldName("power"), "; allowed: watts, idle and full, such as 120,350",
         )  # fmt: skip
     return known
+
+
+def _told_by(meters: Callable[[str], EnergyMeter]) -> PowerCurve | None:
+    try:
+        meter = meters("auto")
+    except MissingPrerequisite:  # no source works here
+        return None
+    try:
+        return meter.curve()
+    finally:
+        meter.close()
 
 
 def _naming(quantity_: str, request: TuneRequest, objective: Objective) -> list[str]:

@@ -78,7 +78,7 @@ class Energies:
 
         Raises InputError, MissingPrerequisite; Interrupted, and the windows that were finished are kept.
         """
-        request = _checked(request)
+        request = _checked(request, level)
         application = self._backends.application(request.application)
         kind = self._metered(request, application)
         target = path or self.records.path(application.name)
@@ -103,8 +103,7 @@ class Energies:
         self, measurement: EnergyMeasurement, file: Path, level: Level = "device", page: Path | None = None
     ) -> MeasuredEnergy:
         """Answer a measurement, and write its page, by default beside its file.  Raises InputError."""
-        if level not in LEVELS:
-            raise UnknownName("level", level, LEVELS, field="io")
+        _check_level(level)
         answer = answered(measurement, level)
         written = write_text(page or file.with_suffix(".html"), energy_page(answer))
         return MeasuredEnergy(measurement, answer, file, written)
@@ -116,7 +115,7 @@ class Energies:
 
         Raises what ``measure`` raises; the windows that were finished are kept, and the same call goes on.
         """
-        requests = [_checked(first), _checked(second)]
+        requests = [_checked(first, level), _checked(second, level)]
         names = self._names(requests)
         directory = self._backends.home / "energy" / f"compare-{'-'.join(names)}"
         files = [directory / f"{number}-{name}.json" for number, name in enumerate(names, 1)]
@@ -137,7 +136,8 @@ class Energies:
         if before.measurement.source != after.measurement.source:
             notes.append("the power sources differ, so that joules do not compare")
         return EnergyComparison(
-            *names,
+            names[0],
+            names[1],
             ratios(by_round(before.measurement, level), by_round(after.measurement, level)),
             tuple(notes),
             (before.page, after.page),
@@ -273,8 +273,14 @@ def missing_steps(measurement: EnergyMeasurement) -> list[Step]:
     return [step for step in every if lacks(step)]
 
 
-def _checked(request: EnergyRequest) -> EnergyRequest:
+def _check_level(level: str) -> None:
+    if level not in LEVELS:
+        raise UnknownName("level", level, LEVELS, field="io")
+
+
+def _checked(request: EnergyRequest, level: Level) -> EnergyRequest:
     """Return the request with the values of a quick one, where it is one.  Raises FieldError, UnknownName."""
+    _check_level(level)
     if request.quick:
         unset = {name: value for name, value in QUICK_ENERGY.items() if getattr(request, name) is None}
         request = replace(request, **unset, limits={**QUICK_LIMITS, **request.limits})

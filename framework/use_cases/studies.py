@@ -59,7 +59,7 @@ class Studies:
         inert = kind.inert(application, self._backends.types_on(testbed.machine()))
         decisions = first_decisions(request, space, known, transfer, inert)
         plan = study_plan(request, application, space, service_importance(request, self._store))
-        plan = replace(plan, power=power_of(request, application.objective, testbed.machine()))
+        plan = replace(plan, power=power_of(request, application.objective, testbed.machine(), kind.energy))
         new_optimizer(plan, decisions, space)
         now = datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC)
         return Study(

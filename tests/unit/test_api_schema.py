@@ -20,12 +20,17 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
+from tests.energy_machine import energy_kept
 from tests.guard_audits import entries, written
 from tests.serving import JOB, PATIENCE_S, Here, serving
 
 REQUESTS = int(os.environ.get("TAILOR_SCHEMA_REQUESTS", "2000"))
 SLOW = {"/v1/studies/{study}/events"}  # a stream that ends when its reader leaves
-RARELY = {"/v1/studies/{study}/report", "/v1/plans/{plan}/report"}  # draws figures for a second or two
+RARELY = {
+    "/v1/studies/{study}/report",
+    "/v1/plans/{plan}/report",
+    "/v1/energy/{application}/report",
+}  # draws figures for a second or two
 LAST = ("/finish", "DELETE")  # others have to find the studies first
 SECRET = "sesame-of-the-operator"
 PARAMETERS = [
@@ -74,6 +79,7 @@ def known(here: Here) -> Mapping[str, Mapping[str, Any]]:
         "/v1/applications/": {"name": "url-shortener"},
         "/v1/search-spaces/": {"name": "redis"},
         "/v1/plans/": {"plan": here.client.post("/v1/plans", json=BODIES["/v1/plans"]).json()["plan"]},
+        "/v1/energy/": {"application": energy_kept(here.kept.backends.home)},
         "/v1/guards/": {"guard": written(here.kept.backends.home, entries())},
         "/v1/compare": {"first": f"{tuned}:default", "second": tuned},
     }

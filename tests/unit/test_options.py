@@ -326,6 +326,7 @@ OTHERS = {
     "framework/cli/machine.py:sweep": "of `tailor sweep`, with defaults of its own",
     "framework/cli/guard.py:guard": "of `tailor guard`, with defaults of its own",
     "framework/use_cases/guard.py:GuardRequest": "of `tailor guard`, with defaults of its own",
+    "framework/model/energy_measurement.py:EnergyRequest": "of `tailor energy`, with defaults of its own",
     "framework/model/node_measurement.py:NodeRequest": "of `tailor plan --measure`, with defaults of its own",
 }
 

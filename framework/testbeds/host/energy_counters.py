@@ -78,15 +78,15 @@ class EnergyFiles:
         KnobRefused.
         """
         received = sent = 0
-        found = False
+        counted = False
         for line in self._files.read(NETWORK).splitlines():
             name, colon, numbers = line.partition(":")
             words = numbers.split()
             if colon and len(words) > 8 and self._files.exists(f"{SYS_NETWORK}/{name.strip()}/device"):
                 received += number_in(words[0], NETWORK)
                 sent += number_in(words[8], NETWORK)
-                found = True
-        return (float(received), float(sent)) if found else None
+                counted = True
+        return (float(received), float(sent)) if counted else None
 
     def frequency_hz(self) -> float | None:
         """Return the mean clock of the CPUs now; None where the kernel does not tell it."""
