@@ -5,6 +5,7 @@ Seconds of CPU time, bytes and joules since an unknown beginning: only the diffe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
@@ -52,7 +53,7 @@ class CpuTimes:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, state.name) for state in fields(self))
+        return self.busy + self.unused + self.steal
 
     @property
     def of_user(self) -> float:
@@ -171,7 +172,7 @@ class PowerCurve:
 
     def watts(self, utilisation: float) -> float:
         share = min(1.0, max(0.0, utilisation))
-        return self.idle_w + (self.full_w - self.idle_w) * share**self.bend
+        return self.idle_w + (self.full_w - self.idle_w) * math.pow(share, self.bend)
 
     @property
     def idle_share(self) -> float:

@@ -1,0 +1,1 @@
+"""Cycles and joules of what an application does, computed from counters or estimated: pure functions."""
