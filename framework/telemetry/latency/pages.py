@@ -18,17 +18,18 @@ LARGEST = 32 * 2**20  # bytes of a page, unpacked
 class Pages:
     """Pages below one address, whose user and password, where it has them, are never shown in a message."""
 
-    def __init__(self, address: str, what: str) -> None:
-        """``what``: the kind of server, for messages.  Raises FieldError where the address is none."""
+    def __init__(self, address: str, what: str, field: str = "latency") -> None:
+        """``what``: the kind of server, for messages.  ``field``: of the request that names the address.
+
+        Raises FieldError where the address is none.
+        """
         self.what = what
         try:
             self.url = httpx.URL(address)
         except httpx.InvalidURL as error:
-            raise FieldError("latency", without_password(address), f"the address of {what}: {error}") from error
+            raise FieldError(field, without_password(address), f"the address of {what}: {error}") from error
         if self.url.scheme not in ("http", "https") or not self.url.host or (self.url.port or 0) > LAST_PORT:
-            raise FieldError(
-                "latency", without_password(address), f"the address of {what}, such as http://127.0.0.1:9090"
-            )
+            raise FieldError(field, without_password(address), f"the address of {what}, such as http://127.0.0.1:9090")
         self._client = httpx.Client(timeout=httpx.Timeout(READ_S, connect=CONNECT_S))
 
     @property

@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import msgspec
-
 from framework.errors import FieldError, Transient
 from framework.telemetry.latency.histogram import Buckets, histogram_quantile
+from framework.telemetry.latency.instant import instant
 from framework.telemetry.latency.pages import Pages, split_address
 from framework.telemetry.latency.registry import SOURCES
 from framework.telemetry.latency.selector import Selector, read_selector, unit_ms
@@ -20,19 +19,6 @@ from framework.telemetry.latency.source import IDLE, Place, Source
 WINDOW_S = 30.0  # two scrapes at the usual 15 s
 LEAST_PERIOD_S, STEPS = 0.5, 20
 EXAMPLE = 'http://127.0.0.1:9090#http_request_duration_seconds{job="web"}'
-
-
-class _Series(msgspec.Struct):
-    metric: dict[str, str]
-    value: tuple[float, str]
-
-
-class _Data(msgspec.Struct):
-    result: list[_Series]
-
-
-class _Reply(msgspec.Struct):
-    data: _Data
 
 
 class PrometheusSource:
@@ -87,11 +73,9 @@ class PrometheusSource:
 
     def _ask(self, query: str) -> Buckets:
         """Return bound -> value of a query by ``le``; empty where it has no series."""
-        body = self._pages.get("/api/v1/query", {"query": query})
         try:
-            reply = msgspec.json.decode(body, type=_Reply)
-            buckets = {float(series.metric["le"]): float(series.value[1]) for series in reply.data.result}
-        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, ValueError) as error:
+            buckets = {float(series.labels["le"]): series.value for series in instant(self._pages, query)}
+        except (KeyError, ValueError) as error:
             raise Transient(f"{self._pages.shown}: this is not an answer of Prometheus: {error}") from error
         if not all(math.isfinite(value) for value in buckets.values()):
             raise Transient(f"{self._pages.shown}: {self._selector} has counts that are no numbers")

@@ -1,0 +1,1 @@
+"""Power of processors, as others have measured and published it."""
