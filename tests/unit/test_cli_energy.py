@@ -33,7 +33,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metered
     tailor, machine = next(made)()
     monkeypatch.setattr(framework.cli.energy, "opened", lambda: tailor)
     yield machine
-    made.close()
+    assert next(made, None) is None, "it is closed"
 
 
 def test_an_application_is_measured_and_told(machine: MeteredMachine, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from framework.config.energy_file import load_energy, write_energy
 from framework.energy.answer import answered
+from framework.energy.answers import PhaseAnswer
 from framework.energy.attribution import OTHERS
 from framework.energy.idle import GENERATOR
 from framework.errors import FileError, InputError, Interrupted, MissingPrerequisite, UnknownName
@@ -44,7 +45,7 @@ def test_a_request_takes_what_the_machine_does(made: Made) -> None:
     tailor, machine = made()
     measured = tailor.energies.measure(REQUEST, quiet)
     answer = measured.answer
-    phases = {phase.phase: phase for phase in answer.phases}
+    phases: dict[str, PhaseAnswer] = {phase.phase: phase for phase in answer.phases}
     assert {name: phase.windows for name, phase in phases.items()} == {"baseline": 6, "idle": 6, "run": 6}
     for name, cores in (("baseline", 0.0), ("idle", CACHE[0].user), ("run", BUSY)):
         phase = phases[name]

@@ -19,6 +19,7 @@ from framework.testbeds.docker.document import completed_first, is_restarted
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.generators import GENERATOR, external_loads, generator_images
 from framework.testbeds.docker.images import Source, remedy_of, sources_of
+from framework.testbeds.docker.power_findings import power_sources
 from framework.testbeds.docker.standins import is_labelled, standins
 
 FREE_GIB = 5.0  # for images, snapshots and a few studies
@@ -45,6 +46,7 @@ def examine(
         *_compose(),
         *_machine(home),
         *_counters(),
+        *power_sources(),
         *differences(admitted),
         *builds(applications),
         *restarts(admitted),
@@ -191,7 +193,6 @@ def _counters() -> Iterator[Finding]:
     """Yield findings on optional sensors: studies run without them, and results say what was not measured."""
     for what, path, remedy in (
         ("CPU pressure (PSI)", Path("/proc/pressure/cpu"), "a kernel with CONFIG_PSI; pressure is not recorded"),
-        ("energy (RAPL)", Path("/sys/class/powercap/intel-rapl"), "hardware that has it; energy is not recorded"),
         ("cache control (resctrl)", Path("/sys/fs/resctrl/schemata"), "hardware that has it"),
         ("hardware counters", Path("/sys/bus/event_source/devices/cpu/caps"), "a machine that exposes its PMU"),
     ):
