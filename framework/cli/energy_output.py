@@ -40,7 +40,7 @@ def _phases(answer: EnergyAnswer) -> Table:
     for column in ("windows", "watts", *states):
         table.add_column(column, justify="right", overflow="fold")
     for phase in answer.phases:
-        watts = in_words(phase.watts, "W", of_source=False)
+        watts = "not known" if phase.watts is None else f"{phase.watts.value:.3g}"
         shares = (f"{phase.shares.get(state, 0.0):.1%}" for state in states)
         table.add_row(phase_name(phase), f"{phase.windows}", escape(watts), *shares)
     return table

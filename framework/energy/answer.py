@@ -52,14 +52,19 @@ def answered(measurement: EnergyMeasurement, level: Level = "device") -> EnergyA
         runs=tuple(run.answer() for run in runs if run.windows),
         control=figure([1e3 * seconds for seconds in controls]) if controls else None,
         notes=tuple(_notes(measurement)),
+        tracing=measurement.tracing,
         at=measurement.at,
     )
 
 
 def figure(values: Sequence[float], source: tuple[float, float] = (1.0, 1.0)) -> Figure:
-    """Return the mean with its interval; ``source``: factors of the value that its interval by the source goes to."""
+    """Return the mean with its interval; ``source``: factors of the value that its interval by the source goes to.
+
+    The interval of numbers that cannot be negative ends at 0.
+    """
     of = mean(values)
-    return Figure(of.value, of.low, of.high, of.count, of.value * source[0], of.value * source[1])
+    low = max(0.0, of.low) if min(values) >= 0 else of.low
+    return Figure(of.value, low, of.high, of.count, of.value * source[0], of.value * source[1])
 
 
 def _constants(measurement: EnergyMeasurement) -> Constants:
@@ -163,7 +168,8 @@ class _Run:
 
     def _of_application(self, window: EnergyWindow) -> float:
         _, active = self._divided(window)
-        return math.fsum(joules for name, joules in active.items() if name in window.services)
+        own = window.services.keys() - {self._measurement.tracing}
+        return math.fsum(joules for name, joules in active.items() if name in own)
 
     def _service(self, name: str, told: Sequence[EnergyWindow], factors: tuple[float, float]) -> ServiceAnswer:
         windows = [window for window in self.windows if name in window.services]

@@ -85,7 +85,8 @@ class RunAnswer:
     """An application at one rate.  Joules are per good reply; None where the source told none.
 
     ``whole_j``: all that the machine took; it is ``idle_j``, what it takes when nothing runs, plus what is above that,
-    of which ``application_j`` is the services' part.  ``idle_of``: the phase that says what the machine takes then.
+    of which ``application_j`` is the part of the services, without the one that takes traces.  ``idle_of``: the phase
+    that says what the machine takes then.
     ``operations``: level -> I/O operations per request.  ``amplification``: "block/application", "device/block" ->
     ratio of their bytes.  ``io``: of the whole machine; None without I/O at the level asked for, and ``no_io`` says it.
     """
@@ -133,4 +134,5 @@ class EnergyAnswer:
     runs: tuple[RunAnswer, ...]
     control: Figure | None
     notes: tuple[str, ...]
+    tracing: str = ""
     at: str = ""

@@ -8,7 +8,7 @@ from framework.energy.answers import EnergyAnswer, Figure, PhaseAnswer, RunAnswe
 from framework.study.energy_verdict import EnergyRatio
 
 PHASES = {"baseline": "nothing runs", "idle": "idle", "run": "load"}
-UNITS = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
+UNITS = ((1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 
 
 def in_words(figure: Figure | None, unit: str, *, of_source: bool = True) -> str:
@@ -28,7 +28,7 @@ def scale(value: float) -> tuple[float, str]:
     """Return the factor and the prefix of the unit in which a number is between 1 and 1,000, where there is one."""
     size = abs(value)
     if size == 0 or not math.isfinite(size):
-        return UNITS[0]
+        return 1.0, ""
     return next(((factor, prefix) for factor, prefix in UNITS if size >= factor), UNITS[-1])
 
 

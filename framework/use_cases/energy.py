@@ -193,6 +193,7 @@ class Energies:
             traced=request.trace,
             configuration=self._tuned(request.study, application) if request.study else {},
             study=request.study,
+            tracing=application.tracing_service,
             at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
         )
 
