@@ -55,8 +55,8 @@ class EnergyMeasurement:
     ``source``, ``label``, ``about``: the power source, where its joules come from, and what they rest on.  ``curve``:
     power of the machine by its utilisation, as far as it is known; P and IP are taken from it.  ``frequency_hz``: F;
     None where the kernel does not tell it.  ``traced``: whether the load was traced.  ``configuration``: values that
-    differ from the defaults.  ``tracing``: the service that takes the traces, which is no part of the application; empty where there
-    is none.
+    differ from the defaults.  ``tracing``: the service that takes the traces, no part of the
+    application; empty where there is none.
     """
 
     application: str
