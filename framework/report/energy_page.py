@@ -44,7 +44,8 @@ def _figures(answer: EnergyAnswer) -> list[tuple[str, str, str]]:
     figures: list[tuple[str, str, str]] = []
     if any(phase.windows for phase in answer.phases):
         text = "Of all CPUs; the states add up to the whole."
-        figures.append(("Where the time went", text, energy_plots.states_plot(answer)))
+        rows = [(phase_name(phase), phase.shares) for phase in answer.phases if phase.windows]
+        figures.append(("Where the time went", text, energy_plots.states_plot(rows)))
     if any(phase.watts is not None for phase in answer.phases):
         text = "Of the whole machine."
         figures.append(("Power", text, _marked(answer, energy_plots.watts_plot(answer))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from framework.energy.answers import EnergyAnswer, Figure, IoCost, RunAnswer
 from framework.report.energy_words import phase_name, scale
@@ -16,17 +16,20 @@ STATES = {
 MOST_SERVICES = 12
 
 
-def states_plot(answer: EnergyAnswer) -> str:
-    """Plot the shares of the CPUs' time by state, a bar for each phase."""
-    phases = [phase for phase in answer.phases if phase.windows][::-1]
-    drawing, axes = figure(7.6, 0.9 + 0.34 * max(len(phases), 2))
-    left = [0.0] * len(phases)
+def states_plot(rows: Sequence[tuple[str, Mapping[str, float]]]) -> str:
+    """Plot the shares of the CPUs' time by state, a bar for each row (figure 1 of Akram et al.).
+
+    ``rows``: (name, state -> share), from the top.
+    """
+    rows = rows[::-1]
+    drawing, axes = figure(7.6, 0.9 + 0.34 * max(len(rows), 2))
+    left = [0.0] * len(rows)
     for state, colour in STATES.items():
-        shares = [phase.shares.get(state, 0.0) for phase in phases]
+        shares = [row.get(state, 0.0) for _, row in rows]
         if max(shares, default=0.0) > 0:
-            axes.barh(range(len(phases)), shares, left=left, color=colour, label=state, height=0.62)
+            axes.barh(range(len(rows)), shares, left=left, color=colour, label=state, height=0.62)
         left = [start + share for start, share in zip(left, shares, strict=True)]
-    axes.set_yticks(range(len(phases)), [phase_name(phase) for phase in phases])
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_xlabel("share of the CPUs' time")
