@@ -1,0 +1,49 @@
+"""Energy measured on an engine: the kernel's counters of the machine and of each container are real."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from framework.config.energy_file import load_energy
+from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
+
+
+@PATIENT
+def test_the_energy_of_an_application_is_measured(home: Path, tmp_path: Path) -> None:
+    kept, page = tmp_path / "energy.json", tmp_path / "energy.html"
+    words = [
+        *TAILOR, "energy", "apps/key-value", "--quick", "--rounds", "1", "--duration", "4s", "--warmup", "2s", "--rate",
+        "200", "--power", "curve:100,300", "--io", "block", "--file", str(kept), "--page", str(page),
+        *(f"--limits={name}={value}" for name, value in WIDE.items()), "--json",
+    ]  # fmt: skip
+    done = subprocess.run(words, env=environment(home), cwd=ROOT, capture_output=True, text=True, timeout=800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    measurement = load_energy(kept)
+    windows = {window.phase: window for window in measurement.windows}
+    assert windows.keys() == {"baseline", "idle", "run"}
+    if any(window.invalid for window in windows.values()):
+        raise Disturbed("; ".join(reason for window in windows.values() for reason in window.invalid))
+    for window in windows.values():
+        # What the CPUs did adds up to all their time; ticks of 10 ms at both ends are lost.
+        assert window.cpu.total == pytest.approx(window.seconds * window.cpus, rel=0.05, abs=0.1)
+        assert window.whole is not None
+        assert 99.0 <= window.whole.value / window.seconds <= 301.0
+        assert "device" in window.io
+        assert (window.control_s or 0.0) > 0
+    assert not windows["baseline"].services
+    used = windows["run"].services
+    assert used.keys() >= {"key-value", "redis", "memcached"}
+    assert used["key-value"].cpu_s > windows["idle"].services["key-value"].cpu_s
+    assert used["key-value"].io["application"].operations > 0, "its replies, at least"
+    assert sum(service.cpu_s for service in used.values()) <= windows["run"].cpu.busy * 1.05 + 0.1
+    answer = json.loads(done.stdout)
+    assert answer["label"] == "estimated"
+    assert answer["runs"][0]["whole_j"]["value"] > answer["runs"][0]["application_j"]["value"] > 0
+    assert "estimated, not measured" in page.read_text()
+    assert left_behind() == []
