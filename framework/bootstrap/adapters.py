@@ -65,6 +65,7 @@ from framework.twin.translate import inert
 from framework.use_cases.capacity import MachinePlans
 from framework.use_cases.catalogue import Catalogue
 from framework.use_cases.energy import Energies
+from framework.use_cases.energy_comparison import EnergyComparisons
 from framework.use_cases.guard import Guards
 from framework.use_cases.node import Nodes
 from framework.use_cases.place import Placements
@@ -102,6 +103,7 @@ class Opened:
     sweeps: Sweeps
     nodes: Nodes
     energies: Energies
+    energy_comparisons: EnergyComparisons
     plans: MachinePlans
     profiles: Profiles
     placements: Placements
@@ -158,6 +160,7 @@ def assembled(
     store, artefacts, clock = backends.store, backends.artefacts, backends.clock
     runner, catalogue = StudyRunner(backends), Catalogue(backends)
     studies = Studies(backends, catalogue, runner)
+    energies = Energies(backends, studies, runner)
     queue, archive = SqlJobQueue(database, clock), SqlArchive(database, artefacts)
     keeper = Keeper(store, archive, artefacts, clock, backends.home)
     engine = f"engine of {platform.node()}"
@@ -170,7 +173,8 @@ def assembled(
         traces=Traces(backends),
         sweeps=Sweeps(backends, studies, runner),
         nodes=Nodes(backends, studies, runner),
-        energies=Energies(backends, studies, runner),
+        energies=energies,
+        energy_comparisons=EnergyComparisons(backends, energies),
         plans=MachinePlans(backends.home),
         profiles=Profiles(backends),
         placements=Placements(backends, catalogue, studies),

@@ -28,6 +28,9 @@ from framework.model.capacity import Interval, ScalingPoint
 
 MOST_TIMES = 4.0
 """Times the largest measured number of cores, up to which a law is asked without being told to."""
+LEAST_RPS, MOST_RPS = 1e-6, 1e12
+LEAST_SPREAD = 1e-6
+"""Of a rate, as a share of it: none is known better, and squares of smaller ones are lost in the rounding of others."""
 USUAL_SPREAD = 0.02
 """Standard error of a throughput, as a share of it, where none is stated."""
 SIMPLER = 0.9
@@ -156,16 +159,22 @@ def fit(points: Sequence[ScalingPoint], seed: int = 0, narrow: Sequence[NarrowSe
     if not points:
         raise FieldError("points", "nothing", "at least one number of cores with its throughput")
     for point in points:
-        if not (point.cores >= 1 and 0 < point.throughput_rps < np.inf and 0 <= point.spread < point.throughput_rps):
+        if not (
+            1 <= point.cores < np.inf
+            and LEAST_RPS <= point.throughput_rps <= MOST_RPS
+            and 0 <= point.spread < point.throughput_rps
+        ):
             stated = f"{point.throughput_rps:g} requests/s on {point.cores:g} cores, standard error {point.spread:g}"
-            raise FieldError("points", stated, "at least 1 core, a rate above 0, a standard error below the rate")
+            allowed = f"at least 1 core, a rate of {LEAST_RPS:g} to {MOST_RPS:g}, a standard error below the rate"
+            raise FieldError("points", stated, allowed)
     narrow = tuple(sorted(narrow, key=lambda service: service.ceiling))
     ceiling = narrow[0].ceiling if narrow else np.inf
     below = [point for point in points if point.throughput_rps < AT_CEILING * ceiling]
     measured, points = tuple(points), below or points
     cores = np.array([point.cores for point in points], np.float64)
     rps = np.array([point.throughput_rps for point in points], np.float64)
-    spread = np.array([point.spread or USUAL_SPREAD * point.throughput_rps for point in points]) / rps
+    spread = np.array([point.spread / point.throughput_rps or USUAL_SPREAD for point in points])
+    spread = np.maximum(spread, LEAST_SPREAD)
     missed = {name: _missed(cores, rps, spread, count) for count, name in enumerate(LAWS, 1)}
     chosen = 1
     for count, name in enumerate(LAWS, 1):

@@ -1,4 +1,4 @@
-"""Commands about energy: energy (run, show, compare)."""
+"""Commands about energy: energy (run, show, compare, scale)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from framework.cli import options, terminal
-from framework.cli.energy_output import show, show_comparison
+from framework.cli.energy_output import show, show_comparison, show_scaling
 from framework.cli.groups import RunByDefault
 from framework.cli.machine import rate_line
 from framework.cli.session import messages, opened, output, print_json
@@ -73,6 +73,7 @@ def register(app: typer.Typer) -> None:
     group.command("run")(energy)
     group.command("show")(show_file)
     group.command("compare")(compare)
+    group.command("scale")(scale)
 
 
 @options.with_table(OF_RUN)
@@ -122,11 +123,32 @@ def compare(
         raise InputError("compare: allowed: a second application, or ", FieldName("from_study"))
     study = tailor.store.get(from_study).id if from_study else ""
     requests = _request(first, given, ""), _request(second or first, given, study)
-    comparison = tailor.energies.compare(*requests, _watch, level=_level(given["io"]), again=given["again"])
+    comparison = tailor.energy_comparisons.compare(*requests, _watch, level=_level(given["io"]), again=given["again"])
     if as_json:
         print_json(comparison)
     else:
         show_comparison(output, comparison)
+
+
+@options.with_table(MEASURING)
+def scale(
+    application: Application,
+    cores: Annotated[str, typer.Option(metavar="CORES", help="Physical cores, with commas between, such as 1,2,4,8.")],
+    as_json: Json = False,
+    **given: Any,
+) -> None:
+    """Measure cycles per I/O operation on rising numbers of cores, and project those in the kernel to 1,024.
+
+    With fewer than four numbers of cores, they are measured and nothing is projected.
+    """
+    sizes = [int(size) for size in terminal.numbers([cores], "--cores")]
+    scaling = opened().energy_comparisons.scale(
+        _request(application, given, ""), sizes, _watch, level=_level(given["io"]), again=given["again"]
+    )
+    if as_json:
+        print_json(scaling)
+    else:
+        show_scaling(output, scaling)
 
 
 def _told(measured: MeasuredEnergy, as_json: bool) -> None:
@@ -148,10 +170,9 @@ def _watch(event: Event) -> None:
 
 
 def _request(application: Path, given: Mapping[str, Any], study: str) -> EnergyRequest:
-    seconds = {
-        name: terminal.seconds(f"--{option}", given[option]) if given[option] else None
-        for name, option in (("window_s", "duration"), ("warmup_s", "warmup"))
-    }
+    window_s, warmup_s = (
+        terminal.seconds(f"--{name}", given[name]) if given[name] else None for name in ("duration", "warmup")
+    )
     return EnergyRequest(
         application,
         rates_rps=terminal.numbers(given["rate"] or [], "--rate"),
@@ -164,7 +185,8 @@ def _request(application: Path, given: Mapping[str, Any], study: str) -> EnergyR
         testbed=given["testbed"],
         trace=given["trace"],
         quick=given["quick"],
-        **seconds,
+        window_s=window_s,
+        warmup_s=warmup_s,
     )
 
 

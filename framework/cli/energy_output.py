@@ -17,6 +17,7 @@ from framework.report.energy_words import (
     ratio_in_words,
 )
 from framework.study.energy_verdict import EnergyComparison
+from framework.use_cases.energy_comparison import EnergyScaling
 
 SHOWN = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
 MOST_SERVICES = 12
@@ -90,3 +91,25 @@ def show_comparison(output: Console, comparison: EnergyComparison) -> None:
         output.print(escape(ratio_in_words(ratio, comparison.first, comparison.second)), soft_wrap=True)
     for page in comparison.pages:
         output.print(f"page: {page}", soft_wrap=True)
+
+
+def show_scaling(output: Console, scaling: EnergyScaling) -> None:
+    """Show cycles per I/O on rising numbers of cores, and what they lead to."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("cores", "cpio", "in the kernel", "requests/s"):
+        table.add_column(column, justify="right")
+    for point in scaling.points:
+        row = f"{point.cpio:,.0f}", f"{point.system_cpio:,.0f}", f"{point.requests_per_s:,.1f}"
+        table.add_row(str(point.cores), *row)
+    output.print(table)
+    if scaling.refusal:
+        output.print(f"[yellow]not projected: {escape(scaling.refusal)}[/]", soft_wrap=True)
+    for projection in scaling.projections:
+        output.print(
+            f"{projection.law} law: in the kernel {projection.cycles:,.0f} [{projection.low:,.0f}, "
+            f"{projection.high:,.0f}] on {projection.cores:,} cores, {projection.times:.1f} times one core's; "
+            f"{projection.beyond:.0f} times the most cores that were measured",
+            soft_wrap=True,
+        )
+    if scaling.figure is not None:
+        output.print(f"figure: {scaling.figure}", soft_wrap=True)

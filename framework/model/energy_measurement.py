@@ -55,8 +55,8 @@ class EnergyMeasurement:
     ``source``, ``label``, ``about``: the power source, where its joules come from, and what they rest on.  ``curve``:
     power of the machine by its utilisation, as far as it is known; P and IP are taken from it.  ``frequency_hz``: F;
     None where the kernel does not tell it.  ``traced``: whether the load was traced.  ``configuration``: values that
-    differ from the defaults.  ``tracing``: the service that takes the traces, no part of the
-    application; empty where there is none.
+    differ from the defaults.  ``cores``: physical ones that the services could use; 0: all.
+    ``tracing``: the service that takes the traces, no part of the application; empty where there is none.
     """
 
     application: str
@@ -77,6 +77,7 @@ class EnergyMeasurement:
     frequency_hz: float | None = None
     traced: bool = True
     configuration: Mapping[str, Any] = field(default_factory=dict)
+    cores: int = 0
     study: str = ""
     tracing: str = ""
     at: str = ""
@@ -95,7 +96,8 @@ class EnergyMeasurement:
 class EnergyRequest:
     """A request to measure an application's energy.
 
-    ``rates_rps``: empty for the application's own rate.  ``study``: whose best configuration is measured instead of
+    ``rates_rps``: empty for the application's own rate.  ``cores``: physical cores that the services may use, as on a
+    machine of that size; 0: all.  ``study``: whose best configuration is measured instead of
     the default.  ``power``: a power source, "auto" for the best that works here.  ``window_s``, ``warmup_s``,
     ``rounds``: None for the defaults, or those of quick measurements.  ``io``: the level at which I/Os are counted for
     cpio and eio.
@@ -104,6 +106,7 @@ class EnergyRequest:
     application: Path
     rates_rps: tuple[float, ...] = ()
     phases: tuple[Phase, ...] = PHASES
+    cores: int = 0
     study: str = ""
     power: str = "auto"
     warmup_s: float | None = None

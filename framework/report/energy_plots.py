@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from framework.energy.answers import EnergyAnswer, Figure, IoCost, RunAnswer
+from framework.energy.scaling import Projection
 from framework.report.energy_words import phase_name, scale
 from framework.report.figure import BEST, BRIGHT, DEFAULT, OTHER, figure, svg
 
@@ -91,6 +92,27 @@ def layers_plot(names: Sequence[str], costs: Sequence[IoCost]) -> str:
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel(f"joules per million I/O operations, IP {share}")
     axes.legend(frameon=False)
+    return svg(drawing)
+
+
+def cores_plot(points: Sequence[tuple[int, float]], projected: Sequence[Projection]) -> str:
+    """Plot cycles per I/O in the kernel on rising numbers of cores, and where two laws lead (their figure 5).
+
+    ``points``: (cores, cycles).
+    """
+    drawing, axes = figure(7.6, 3.4)
+    axes.plot([cores for cores, _ in points], [cycles for _, cycles in points], "o", color=BEST, label="measured")
+    for projection, colour in zip(projected, BRIGHT, strict=False):
+        axes.errorbar(
+            [projection.cores], [projection.cycles],
+            yerr=[[projection.cycles - projection.low], [projection.high - projection.cycles]],
+            fmt="s", color=colour, label=f"{projection.law} law, {projection.beyond:.0f} times the most cores measured",
+        )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("cores (projected: with the 95 % interval of a prediction)")
+    axes.set_ylabel("cycles in the kernel per I/O")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, loc="upper left")
     return svg(drawing)
 
 

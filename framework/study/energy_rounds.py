@@ -51,14 +51,22 @@ class MeteredLoad:
     """
 
     def __init__(
-        self, load: LoadGenerator, meter: EnergyMeter, bench: Bench, round_: int, idle_s: float | None
+        self,
+        load: LoadGenerator,
+        meter: EnergyMeter,
+        bench: Bench,
+        round_: int,
+        idle_s: float | None,
+        cpus: str = "",
     ) -> None:
         self._load, self._meter, self._bench, self._round, self._idle_s = load, meter, bench, round_, idle_s
+        self._cpus = cpus
         self.idle: EnergyWindow | None = None
         self.loaded: EnergyWindow | None = None
 
     def run(self, plan: LoadPlan, running: Running, usage: Callable[[], Usage], progress: Progress) -> LoadResult:
         """Drive the load."""
+        plan = replace(plan, cpus=self._cpus) if self._cpus else plan
         if plan.warmup_s <= 0:
             return self._load.run(plan, running, usage, progress)
         if self._idle_s is not None:
@@ -108,7 +116,7 @@ class EnergyRounds:
     """The rounds of a measurement on a bench.
 
     ``configuration``: that is measured.  ``keep``: is given the measurement after each step, so that none is made
-    twice.  ``attempts``: of a window that does not count.
+    twice.  ``attempts``: of a window that does not count.  ``cpus``: of the load generator; empty: its choice.
     """
 
     bench: Bench
@@ -118,6 +126,7 @@ class EnergyRounds:
     configuration: Configuration
     keep: Callable[[EnergyMeasurement], object]
     attempts: int = ATTEMPTS
+    cpus: str = ""
 
     def measured(self, measurement: EnergyMeasurement, wanted: Sequence[Step]) -> EnergyMeasurement:
         """Make the steps, one after the other; return the measurement with their windows."""
@@ -140,7 +149,7 @@ class EnergyRounds:
     def _deployed(self, measurement: EnergyMeasurement, step: Step) -> list[EnergyWindow]:
         """Deploy the application, and measure it without load, under load, or both."""
         idle_s = measurement.window_s if step.idle else None
-        load = MeteredLoad(self.bench.load, self.meter, self.bench, step.round, idle_s)
+        load = MeteredLoad(self.bench.load, self.meter, self.bench, step.round, idle_s, self.cpus)
         bench = replace(self.bench, load=load)
         rate_rps = step.rate_rps or self.plan.rate_rps
         controller = Controller(bench, self.study, replace(self.plan, rate_rps=rate_rps), attempts=self.attempts)

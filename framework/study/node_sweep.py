@@ -32,6 +32,7 @@ from framework.model.study import TrialSpec
 from framework.ports.host_counters import HostCounters
 from framework.ports.load import LoadGenerator
 from framework.ports.testbed import Progress
+from framework.study.core_places import NodePlace
 from framework.study.sweep import ATTEMPTS, conclude, p95_of, rising_steps, step_of
 from optimizer.space import Configuration
 
@@ -237,15 +238,6 @@ def _saturated(case: NodeCase, readings: Sequence[Reading]) -> NodePoint:
 
 
 # ---------------------------------------------------------------------- on a testbed
-
-
-@dataclass(frozen=True, slots=True)
-class NodePlace:
-    """CPUs of one size: lists for the services and for the load generator, and whether these are the services' too."""
-
-    services: str
-    generator: str
-    shared: bool
 
 
 class CountedLoad:

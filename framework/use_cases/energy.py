@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
 from framework.bench import Backends, Bench, TestbedKind, Watch
 from framework.config.energy_file import load_energy, write_energy
+from framework.config.knowledge import load_service_types, resolved
 from framework.config.writing import write_text
 from framework.energy.answer import answered
 from framework.energy.answers import EnergyAnswer
 from framework.energy.schedule import Step, steps
 from framework.errors import FieldError, FieldName, InputError, Interrupted, LeaseLost, MissingPrerequisite, UnknownName
 from framework.model import Application, TuneRequest
+from framework.model.cpus import read_cpus
 from framework.model.energy import LEVELS, Level
 from framework.model.energy_measurement import (
     PHASES,
@@ -27,12 +27,11 @@ from framework.model.energy_measurement import (
     EnergyMeasurement,
     EnergyRequest,
 )
-from framework.model.events import ProfileStepStarted
 from framework.ports.energy import EnergyMeter
 from framework.report.energy_page import energy_page
+from framework.study.core_places import cpu_sets, place_of
 from framework.study.energy_records import EnergyRecords
 from framework.study.energy_rounds import EnergyRounds
-from framework.study.energy_verdict import FEWEST, EnergyComparison, ratios
 from framework.study.locks import file_lock
 from framework.study.planning import QUICK_LIMITS
 from framework.study.runner import StudyRunner
@@ -40,10 +39,9 @@ from framework.use_cases.studies import Studies
 from optimizer.space import Configuration, SearchSpace, Value
 
 QUICK_ATTEMPTS, ATTEMPTS = 2, 3
-COMPARE_STREAM = 41  # of the random numbers that order the rounds of a comparison
 SAME = (
     "application", "content_hash", "testbed", "processor", "cpus", "source", "warmup_s", "window_s", "rates_rps",
-    "phases", "seed", "traced", "configuration",
+    "phases", "seed", "traced", "configuration", "cores",
 )  # fmt: skip
 
 
@@ -78,7 +76,7 @@ class Energies:
 
         Raises InputError, MissingPrerequisite; Interrupted, and the windows that were finished are kept.
         """
-        request = _checked(request, level)
+        request = checked(request, level)
         application = self._backends.application(request.application)
         kind = self._metered(request, application)
         target = path or self.records.path(application.name)
@@ -107,52 +105,6 @@ class Energies:
         answer = answered(measurement, level)
         written = write_text(page or file.with_suffix(".html"), energy_page(answer))
         return MeasuredEnergy(measurement, answer, file, written)
-
-    def compare(
-        self, first: EnergyRequest, second: EnergyRequest, watch: Watch, *, level: Level = "device", again: bool = False
-    ) -> EnergyComparison:
-        """Measure two applications, or two configurations of one, in rounds that alternate, and compare them.
-
-        Raises what ``measure`` raises; the windows that were finished are kept, and the same call goes on.
-        """
-        requests = [_checked(first, level), _checked(second, level)]
-        names = self._names(requests)
-        directory = self._backends.home / "energy" / f"compare-{'-'.join(names)}"
-        files = [directory / f"{number}-{name}.json" for number, name in enumerate(names, 1)]
-        rounds = requests[0].rounds or ROUNDS
-        if again:
-            for file in files:
-                file.unlink(missing_ok=True)
-        made: list[MeasuredEnergy | None] = [None, None]
-        order = np.random.default_rng([first.seed, COMPARE_STREAM])
-        for round_ in range(rounds):
-            for arm in order.permutation(2).tolist():
-                watch(ProfileStepStarted(f"round {round_ + 1} of {rounds}, {names[arm]}"))
-                made[arm] = self.measure(replace(requests[arm], rounds=round_ + 1), watch, files[arm], level=level)
-        before, after = (measured for measured in made if measured is not None)
-        notes = (
-            [] if rounds >= FEWEST else [f"{rounds} pairs are too few for an interval; {FEWEST} at least are needed"]
-        )
-        if before.measurement.source != after.measurement.source:
-            notes.append("the power sources differ, so that joules do not compare")
-        return EnergyComparison(
-            names[0],
-            names[1],
-            ratios(by_round(before.measurement, level), by_round(after.measurement, level)),
-            tuple(notes),
-            (before.page, after.page),
-        )
-
-    def _names(self, requests: Sequence[EnergyRequest]) -> list[str]:
-        """Return a name of each of two measurements: of its application, and of its study where there is one."""
-        applications = [self._backends.application(request.application) for request in requests]
-        names = [
-            application.name + (f"-{request.study}" if request.study else "")
-            for application, request in zip(applications, requests, strict=True)
-        ]
-        if names[0] == names[1]:
-            raise InputError(f"both are called {names[0]}, and would be kept in one place; allowed: other names")
-        return names
 
     # ------------------------------------------------------------------ measuring
 
@@ -192,6 +144,7 @@ class Energies:
             frequency_hz=meter.frequency_hz(),
             traced=request.trace,
             configuration=self._tuned(request.study, application) if request.study else {},
+            cores=request.cores,
             study=request.study,
             tracing=application.tracing_service,
             at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
@@ -218,11 +171,20 @@ class Energies:
         target: Path,
     ) -> EnergyMeasurement:
         study = self._studies.create(_study_request(request, measurement))
+        application = self._backends.application(request.application)
+        values, cpus, types = dict(measurement.configuration), "", None
+        if measurement.cores:
+            place = place_of(self._backends.kind(measurement.testbed).topology(application), measurement.cores)
+            values, cpus = {**cpu_sets(application, place), **values}, place.generator
+            known = load_service_types(self._backends.spaces)
+            memory_mib = self._backends.machine_of(measurement.testbed, application).memory_mib
+            types = resolved(known, cores=len(read_cpus(place.services)), memory_mib=memory_mib)
 
         def rounds(bench: Bench, space: SearchSpace) -> EnergyMeasurement:
             made = EnergyRounds(
-                bench, study.id, study.effective_plan, meter, Configuration(measurement.configuration),
-                lambda kept: write_energy(kept, target), QUICK_ATTEMPTS if request.quick else ATTEMPTS,
+                bench if types is None else replace(bench, types=types), study.id, study.effective_plan, meter,
+                Configuration(values), lambda kept: write_energy(kept, target),
+                QUICK_ATTEMPTS if request.quick else ATTEMPTS, cpus,
             )  # fmt: skip
             return made.measured(measurement, wanted)
 
@@ -245,20 +207,6 @@ def continued(kept: EnergyMeasurement, asked: EnergyMeasurement, path: Path) -> 
     return replace(kept, rounds=max(kept.rounds, asked.rounds))
 
 
-def by_round(measurement: EnergyMeasurement, level: Level) -> dict[int, EnergyAnswer]:
-    """Return round -> the answer of its windows under load, beside all windows without load."""
-    return {
-        number: answered(
-            replace(
-                measurement,
-                windows=tuple(w for w in measurement.windows if w.phase != "run" or w.round == number),
-            ),
-            level,
-        )
-        for number in sorted({window.round for window in measurement.of("run")})
-    }
-
-
 def missing_steps(measurement: EnergyMeasurement) -> list[Step]:
     """Return the steps whose windows a measurement lacks."""
     made = {(window.phase, window.round, window.rate_rps) for window in measurement.windows}
@@ -279,7 +227,7 @@ def _check_level(level: str) -> None:
         raise UnknownName("level", level, LEVELS, field="io")
 
 
-def _checked(request: EnergyRequest, level: Level) -> EnergyRequest:
+def checked(request: EnergyRequest, level: Level) -> EnergyRequest:
     """Return the request with the values of a quick one, where it is one.  Raises FieldError, UnknownName."""
     _check_level(level)
     if request.quick:

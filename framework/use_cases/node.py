@@ -17,7 +17,7 @@ from framework.config.space import parameters_of
 from framework.config.twin_file import load_twin, twin_path
 from framework.errors import FieldError, FieldName, InputError, Interrupted, LeaseLost, UnknownName
 from framework.model import TWIN, Application, ServiceType, TuneRequest, Workload
-from framework.model.cpus import read_cpus, write_cpus
+from framework.model.cpus import read_cpus
 from framework.model.events import ProfileStepStarted, RateMeasured
 from framework.model.node_measurement import (
     LIMIT_MS,
@@ -29,9 +29,9 @@ from framework.model.node_measurement import (
     NodeMeasurement,
     NodeRequest,
 )
-from framework.model.topology import Topology
+from framework.study.core_places import cpu_sets, place_of
 from framework.study.locks import file_lock
-from framework.study.node_sweep import MOST_CPUS, NodeCase, NodePlace, Probe, bench_probe, cases, measured_node
+from framework.study.node_sweep import MOST_CPUS, NodeCase, Probe, bench_probe, cases, measured_node
 from framework.study.node_twin import on_cores, twin_probe, with_requests
 from framework.study.planning import QUICK_LIMITS
 from framework.study.runner import StudyRunner
@@ -261,34 +261,6 @@ def sizes_of(node: NodeMeasurement, *, quick: bool) -> tuple[int, ...]:
         return tuple(size for size in MODELLED_SIZES if not quick or size in QUICK_SIZES)
     most = node.machine_cores - 1 if node.machine_cores >= FEW else node.machine_cores
     return tuple(sorted({size for size in (QUICK_SIZES if quick else SIZES) if size < most} | {most}))
-
-
-def place_of(topology: Topology, cores: int) -> NodePlace:
-    """Return the CPUs of so many physical cores for the services, one socket after the other, the rest for the load.
-
-    Where no core is left, the load generator shares all.  Raises FieldError.
-    """
-    of_core = topology.groups("core")
-    first = {cpu.number: (cpu.package, cpu.node, cpu.core) for cpu in topology.cpus}
-    ordered = sorted(of_core.values(), key=lambda cpus: first[cpus[0]])
-    if not 1 <= cores <= len(ordered):
-        raise FieldError("cores", cores, f"1 to {len(ordered)}, the cores of this machine")
-    services = [cpu for core in ordered[:cores] for cpu in core]
-    rest = [cpu for core in ordered[cores:] for cpu in core]
-    return NodePlace(write_cpus(services), write_cpus(rest or services), shared=not rest)
-
-
-def cpu_sets(application: Application, place: NodePlace) -> dict[str, Value]:
-    """Return the CPU set of every service as values of a configuration; what takes the traces is beside the load.
-
-    One-shot commands behind a profile have none: no container of theirs runs in a window.
-    """
-    tracing = application.tracing_service
-    return {
-        f"{service.name}.{CPUSET}": place.generator if service.name == tracing else place.services
-        for service in application.services
-        if not application.compose["services"][service.name].get("profiles")
-    }
 
 
 def most_cores(

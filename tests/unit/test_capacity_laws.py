@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from framework.capacity.law_draws import LAWS, throughput
-from framework.capacity.laws import fit, misfits
+from framework.capacity.laws import LEAST_RPS, MOST_RPS, fit, misfits
 from framework.errors import FieldError
 from framework.model.capacity import ScalingPoint
 
@@ -119,3 +123,28 @@ def test_a_law_that_misses_its_points_is_said_to(points: tuple[tuple[float, floa
 def test_a_law_at_a_rough_point_is_no_misfit() -> None:
     rough = [ScalingPoint(4, 100.0, 60.0), ScalingPoint(4, 200.0, 60.0)]
     assert not misfits(fit(rough), "reads")
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.floats(1, 4096), st.floats(LEAST_RPS, MOST_RPS), st.just(0.0) | st.floats(5e-324, 0.9)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_no_points_break_the_fit(points: list[tuple[float, float, float]]) -> None:
+    """A rate known to 1e-300, or rates twenty orders apart: there is a law, and it is a number."""
+    law = fit([ScalingPoint(cores, rps, share * rps) for cores, rps, share in points])
+    assert math.isfinite(law.g)
+    assert law.g > 0
+    assert 0 <= law.a <= 1
+    assert law.b >= 0
+    prediction = law.predict(law.measured_cores).rps
+    assert 0 < prediction.low <= prediction.likely <= prediction.high
+
+
+@pytest.mark.parametrize("rps", [0.0, 1e-7, 1e13, float("inf"), float("nan"), -1.0])
+def test_rates_that_no_node_has_are_refused(rps: float) -> None:
+    with pytest.raises(FieldError, match="points"):
+        fit([ScalingPoint(4.0, rps)])

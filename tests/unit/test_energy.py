@@ -248,7 +248,7 @@ def test_two_configurations_are_compared_round_by_round(made: Made, tmp_path: Pa
 
     machine.on_load = on_load
     second = replace(REQUEST, application=other)
-    comparison = tailor.energies.compare(REQUEST, second, quiet)
+    comparison = tailor.energy_comparisons.compare(REQUEST, second, quiet)
     assert (comparison.first, comparison.second) == ("small", "larger")
     by_name = {ratio.quantity: ratio for ratio in comparison.ratios}
     ratio = by_name["CPU time per request"]
@@ -259,4 +259,24 @@ def test_two_configurations_are_compared_round_by_round(made: Made, tmp_path: Pa
     assert by_name["joules per request, whole machine"].value == pytest.approx(watts(2 * BUSY) / watts(BUSY), rel=0.01)
     assert GENERATOR not in {row.service for row in tailor.energies.measure(REQUEST, quiet).answer.runs[0].services}
     with pytest.raises(InputError, match="both are called small"):
-        tailor.energies.compare(REQUEST, REQUEST, quiet)
+        tailor.energy_comparisons.compare(REQUEST, REQUEST, quiet)
+
+
+def test_on_rising_numbers_of_cores_services_get_so_many(made: Made) -> None:
+    tailor, machine = made()
+    request = replace(REQUEST, rounds=2)
+    few = tailor.energy_comparisons.scale(request, [1, 2], quiet)
+    assert [point.cores for point in few.points] == [1, 2]
+    assert "at least 4 numbers of cores" in few.refusal
+    assert not few.projections
+    sets = {str(configuration["front.cpuset"]) for configuration in machine.deployed}
+    assert sets == {"0", "0-1"}
+    enough = tailor.energy_comparisons.scale(request, [1, 2, 4, 8], quiet)
+    assert [projection.law for projection in enough.projections] == ["linear", "USL"]
+    # The pretended service takes as many cycles on any number of cores: both laws say so.
+    assert enough.projections[0].times == pytest.approx(1.0, rel=0.01)
+    assert enough.figure is not None
+    assert "<svg" in enough.figure.read_text()
+    assert enough.points[0].system_cpio == pytest.approx(CACHE[1].system * 2e9 / (4e6 / 512))
+    with pytest.raises(InputError, match="cores"):
+        tailor.energy_comparisons.scale(request, [], quiet)

@@ -20,8 +20,8 @@ from framework.model import TuneRequest
 from framework.model.events import Event
 from framework.model.node_measurement import NodeMeasurement, NodePoint, NodeRequest
 from framework.model.topology import Cpu, Topology
-from framework.study.node_sweep import NodePlace
-from framework.use_cases.node import cpu_sets, place_of, sizes_of
+from framework.study.core_places import NodePlace, cpu_sets, place_of
+from framework.use_cases.node import sizes_of
 from tests.node_machine import MEMORY_MIB, RECEIVED, SENT, A, B, G, Made, opened_machines
 
 SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
