@@ -59,6 +59,11 @@ plan: APPLICATION := apps/key-value
 plan: prepare-application  ## measures the key-value store, and plans machines for a need of it
 	$(BIN)/tailor plan examples/need.yaml --measure $(APPLICATION) --quick
 
+.PHONY: energy
+energy: APPLICATION := apps/key-value
+energy: prepare-application  ## measures what a request to the key-value store costs, in cycles and joules
+	$(BIN)/tailor energy $(APPLICATION) --quick
+
 .PHONY: study
 study: prepare-application  ## a study of the social network by the full protocol
 	$(BIN)/tailor tune $(APPLICATION)
