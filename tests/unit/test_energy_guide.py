@@ -43,7 +43,7 @@ def test_every_command_of_the_guide_is_understood(words: str) -> None:
     name, *rest = words.split()
     flags = [word for word in rest if word.startswith("--")]
     if name == "energy":
-        known = {f"--{option.replace('_', '-')}" for option in (*OF_RUN, *MEASURING)} | {"--from"}
+        known = {f"--{option.replace('_', '-')}" for option in (*OF_RUN, *MEASURING, "cores", "from")}
         assert set(flags) <= known, words
     else:
         known = {flag for parameter in command(name).params for flag in parameter.opts}
