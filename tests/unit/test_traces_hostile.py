@@ -13,7 +13,7 @@ def test_cases_are_reproducible() -> None:
 
 @pytest.mark.slow
 def test_nothing_crashes_and_every_sum_is_right() -> None:
-    outcome = campaign(1, lambda done: done < 150_000)  # about two minutes
+    outcome = campaign(1, lambda done: done < 40_000)  # half a minute; the long one is in experiments/fuzz-traces
     assert outcome.failed == []
     # The cases reach what they are for.
     assert outcome.traces > 1000
