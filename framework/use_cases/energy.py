@@ -310,7 +310,7 @@ def _study_request(request: EnergyRequest, measurement: EnergyMeasurement) -> Tu
         repetitions=1,
         warmup_s=measurement.warmup_s,
         window_s=measurement.window_s,
-        rate_rps=max(measurement.rates_rps),
+        rate_rps=max(request.rates_rps, default=None),  # None: the application's own, which may be below 1
         pairs=2,
         minimal=0,
         seed=measurement.seed,

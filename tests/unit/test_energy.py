@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -255,3 +256,13 @@ def test_two_configurations_are_compared_round_by_round(made: Made, tmp_path: Pa
     assert GENERATOR not in {row.service for row in tailor.energies.measure(REQUEST, quiet).answer.runs[0].services}
     with pytest.raises(InputError, match="both are called small"):
         tailor.energies.compare(REQUEST, REQUEST, quiet)
+
+
+def test_an_application_is_measured_at_its_own_rate_also_below_one_a_second(made: Made, tmp_path: Path) -> None:
+    slow = Path(shutil.copytree(SMALL, tmp_path / "slow"))
+    text = (slow / "application.yaml").read_text()
+    (slow / "application.yaml").write_text(text.replace("rate_rps: 10,", "rate_rps: 0.5,"))
+    tailor, machine = made()
+    [run] = tailor.energies.measure(replace(REQUEST, application=slow, rates_rps=(), rounds=1), quiet).answer.runs
+    assert run.rate_rps == 0.5
+    assert set(machine.loads) == {0.5}
