@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/.complete
 # Experiments in Python, which their names do not say.
-RUNNERS = $$(grep -ls -d skip "^.!.*python3" experiments/*/* experiments/bench/*/* | grep -v "\.py$$")
+RUNNERS = $$(grep -ls -d skip "^.!.*python3" experiments/*/* experiments/bench/*/* experiments/energy/*/* | grep -v "\.py$$")
 # What `make tune` and `make study` tune.
 APPLICATION := apps/social-network
 # True where a Docker Engine answers.

@@ -91,7 +91,6 @@ class Energies:
                 measurement = asked if again or not target.exists() else continued(load_energy(target), asked, target)
                 wanted = missing_steps(measurement)
                 if wanted:
-                    write_energy(measurement, target)  # it can be written, which is better known now than after hours
                     measurement = self._made(request, measurement, wanted, meter, watch, target)
             finally:
                 meter.close()
@@ -171,6 +170,7 @@ class Energies:
         target: Path,
     ) -> EnergyMeasurement:
         study = self._studies.create(_study_request(request, measurement))
+        write_energy(measurement, target)  # it can be written, which is better known now than after hours
         application = self._backends.application(request.application)
         values, cpus, types = dict(measurement.configuration), "", None
         if measurement.cores:
@@ -265,7 +265,7 @@ def _study_request(request: EnergyRequest, measurement: EnergyMeasurement) -> Tu
         repetitions=1,
         warmup_s=measurement.warmup_s,
         window_s=measurement.window_s,
-        rate_rps=max(measurement.rates_rps),
+        rate_rps=max(request.rates_rps, default=None),  # None: the application's own, which may be below 1
         pairs=2,
         minimal=0,
         seed=measurement.seed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -280,3 +281,13 @@ def test_on_rising_numbers_of_cores_services_get_so_many(made: Made) -> None:
     assert enough.points[0].system_cpio == pytest.approx(CACHE[1].system * 2e9 / (4e6 / 512))
     with pytest.raises(InputError, match="cores"):
         tailor.energy_comparisons.scale(request, [], quiet)
+
+
+def test_an_application_is_measured_at_its_own_rate_also_below_one_a_second(made: Made, tmp_path: Path) -> None:
+    slow = Path(shutil.copytree(SMALL, tmp_path / "slow"))
+    text = (slow / "application.yaml").read_text()
+    (slow / "application.yaml").write_text(text.replace("rate_rps: 10,", "rate_rps: 0.5,"))
+    tailor, machine = made()
+    [run] = tailor.energies.measure(replace(REQUEST, application=slow, rates_rps=(), rounds=1), quiet).answer.runs
+    assert run.rate_rps == 0.5
+    assert set(machine.loads) == {0.5}
