@@ -30,6 +30,10 @@ POWER = (
 )
 _FROM = "Measure the best configuration of this study instead of the default."
 _RATE = "Requests per second, with commas between [default: the application's own]."
+_DISK = (
+    "Let each service read from a disk, and write to it, at most so many MB/s, as of a slower one; with compare: the "
+    "second's."
+)
 _FILE = "Where the windows are kept [default: below TAILOR_HOME]."
 
 
@@ -44,6 +48,7 @@ MEASURING: Mapping[str, tuple[Any, Any, Any]] = {
     "rounds": (int | None, None, _option(help="Rounds, each with every phase [default: 10, or 3 with --quick].")),
     "duration": (str, "", _option(help="Measured window [default: 30s, or 10s with --quick].")),
     "warmup": (str, "", _option(help="Load before each window [default: 10s, or 3s with --quick].")),
+    "disk": (float, 0.0, _option(help=_DISK)),
     "io": (str, "device", _option(help=f"Where I/O operations are counted: {', '.join(LEVELS)}.")),
     "trace": (bool, False, _option("--trace", help="Trace the load too, as studies do.")),
     "seed": (int, 1, _option(help="Of the order of windows and of the arrivals.")),
@@ -119,10 +124,12 @@ def compare(
     Rounds of both alternate in random order.  Says which takes more per request and per I/O, and by how much.
     """
     tailor = opened()
-    if (second is None) == (not from_study):
-        raise InputError("compare: allowed: a second application, or ", FieldName("from_study"))
+    if sum((second is not None, bool(from_study), bool(given["disk"]))) == 0 or (second and from_study):
+        raise InputError(
+            "compare: allowed: a second application, ", FieldName("from_study"), ", or ", FieldName("disk"),
+        )  # fmt: skip
     study = tailor.store.get(from_study).id if from_study else ""
-    requests = _request(first, given, ""), _request(second or first, given, study)
+    requests = _request(first, {**given, "disk": 0.0}, ""), _request(second or first, given, study)
     comparison = tailor.energy_comparisons.compare(*requests, _watch, level=_level(given["io"]), again=given["again"])
     if as_json:
         print_json(comparison)
@@ -178,6 +185,7 @@ def _request(application: Path, given: Mapping[str, Any], study: str) -> EnergyR
         rates_rps=terminal.numbers(given["rate"] or [], "--rate"),
         phases=tuple(phase.strip() for phase in given["phases"].split(",") if phase.strip()),
         study=study,
+        disk_mbs=given["disk"],
         power=given["power"],
         rounds=given["rounds"],
         seed=given["seed"],

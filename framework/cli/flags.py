@@ -12,6 +12,7 @@ FLAGS: Mapping[str, str] = {
     "changes": "--set",
     "count": "--replications",
     "directory": "--output",
+    "disk_mbs": "--disk",
     "for_s": "--for",
     "from_study": "--from",
     "limit_ms": "--sweep",

@@ -56,6 +56,7 @@ class EnergyMeasurement:
     power of the machine by its utilisation, as far as it is known; P and IP are taken from it.  ``frequency_hz``: F;
     None where the kernel does not tell it.  ``traced``: whether the load was traced.  ``configuration``: values that
     differ from the defaults.  ``cores``: physical ones that the services could use; 0: all.
+    ``disk_mbs``: that each service could read from and write to each disk, in megabytes a second; 0: not limited.
     ``tracing``: the service that takes the traces, no part of the application; empty where there is none.
     """
 
@@ -78,6 +79,7 @@ class EnergyMeasurement:
     traced: bool = True
     configuration: Mapping[str, Any] = field(default_factory=dict)
     cores: int = 0
+    disk_mbs: float = 0.0
     study: str = ""
     tracing: str = ""
     at: str = ""
@@ -97,16 +99,16 @@ class EnergyRequest:
     """A request to measure an application's energy.
 
     ``rates_rps``: empty for the application's own rate.  ``cores``: physical cores that the services may use, as on a
-    machine of that size; 0: all.  ``study``: whose best configuration is measured instead of
-    the default.  ``power``: a power source, "auto" for the best that works here.  ``window_s``, ``warmup_s``,
-    ``rounds``: None for the defaults, or those of quick measurements.  ``io``: the level at which I/Os are counted for
-    cpio and eio.
+    machine of that size; 0: all.  ``disk_mbs``: limit of each service on each disk, as of a slower one; 0: none.
+    ``study``: whose best configuration is measured instead of the default.  ``power``: a power source, "auto" for the
+    best that works here.  ``window_s``, ``warmup_s``, ``rounds``: None for defaults, or those of quick measurements.
     """
 
     application: Path
     rates_rps: tuple[float, ...] = ()
     phases: tuple[Phase, ...] = PHASES
     cores: int = 0
+    disk_mbs: float = 0.0
     study: str = ""
     power: str = "auto"
     warmup_s: float | None = None

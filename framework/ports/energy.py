@@ -65,6 +65,12 @@ class EnergyMeter(Protocol):
     def tick(self) -> None:
         """Read the power source alone, which has to be read every few seconds.  Never raises."""
 
+    def throttle(self, running: Running, disk_mbs: float) -> None:
+        """Limit what each service may read from each disk, and write to it, to so many megabytes a second.
+
+        The limit ends with the services' containers.  Raises KnobRefused where the machine cannot.
+        """
+
     def control_s(self) -> float:
         """Do a fixed piece of work, and return the CPU seconds that it took: a slower machine takes longer."""
 

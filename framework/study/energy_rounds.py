@@ -58,9 +58,10 @@ class MeteredLoad:
         round_: int,
         idle_s: float | None,
         cpus: str = "",
+        disk_mbs: float = 0.0,
     ) -> None:
         self._load, self._meter, self._bench, self._round, self._idle_s = load, meter, bench, round_, idle_s
-        self._cpus = cpus
+        self._cpus, self._disk_mbs = cpus, disk_mbs
         self.idle: EnergyWindow | None = None
         self.loaded: EnergyWindow | None = None
 
@@ -69,6 +70,8 @@ class MeteredLoad:
         plan = replace(plan, cpus=self._cpus) if self._cpus else plan
         if plan.warmup_s <= 0:
             return self._load.run(plan, running, usage, progress)
+        if self._disk_mbs:
+            self._meter.throttle(running, self._disk_mbs)
         if self._idle_s is not None:
             progress("idle: the application is up, without load")
             self.idle = quiet_window(self._bench, self._meter, "idle", self._round, self._idle_s, running)
@@ -117,6 +120,7 @@ class EnergyRounds:
 
     ``configuration``: that is measured.  ``keep``: is given the measurement after each step, so that none is made
     twice.  ``attempts``: of a window that does not count.  ``cpus``: of the load generator; empty: its choice.
+    ``disk_mbs``: limit on each service and disk; 0: none.
     """
 
     bench: Bench
@@ -127,6 +131,7 @@ class EnergyRounds:
     keep: Callable[[EnergyMeasurement], object]
     attempts: int = ATTEMPTS
     cpus: str = ""
+    disk_mbs: float = 0.0
 
     def measured(self, measurement: EnergyMeasurement, wanted: Sequence[Step]) -> EnergyMeasurement:
         """Make the steps, one after the other; return the measurement with their windows."""
@@ -149,7 +154,7 @@ class EnergyRounds:
     def _deployed(self, measurement: EnergyMeasurement, step: Step) -> list[EnergyWindow]:
         """Deploy the application, and measure it without load, under load, or both."""
         idle_s = measurement.window_s if step.idle else None
-        load = MeteredLoad(self.bench.load, self.meter, self.bench, step.round, idle_s, self.cpus)
+        load = MeteredLoad(self.bench.load, self.meter, self.bench, step.round, idle_s, self.cpus, self.disk_mbs)
         bench = replace(self.bench, load=load)
         rate_rps = step.rate_rps or self.plan.rate_rps
         controller = Controller(bench, self.study, replace(self.plan, rate_rps=rate_rps), attempts=self.attempts)

@@ -83,6 +83,7 @@ class PretendMeter:
     loaded: bool = False
     speed: Callable[[int], float] = lambda number: 1.0
     controls: int = 0
+    throttled: list[float] = field(default_factory=list)
     _losses: int = 0
     _before_s: float | None = None
     _cpu: CpuTimes = field(default_factory=CpuTimes)
@@ -141,6 +142,9 @@ class PretendMeter:
 
     def tick(self) -> None:
         """Virtual time does not pass by itself: between two readings there is nothing to count."""
+
+    def throttle(self, running: Running, disk_mbs: float) -> None:
+        self.throttled.append(disk_mbs)
 
     def control_s(self) -> float:
         self.controls += 1

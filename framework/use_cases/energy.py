@@ -41,7 +41,7 @@ from optimizer.space import Configuration, SearchSpace, Value
 QUICK_ATTEMPTS, ATTEMPTS = 2, 3
 SAME = (
     "application", "content_hash", "testbed", "processor", "cpus", "source", "warmup_s", "window_s", "rates_rps",
-    "phases", "seed", "traced", "configuration", "cores",
+    "phases", "seed", "traced", "configuration", "cores", "disk_mbs",
 )  # fmt: skip
 
 
@@ -144,6 +144,7 @@ class Energies:
             traced=request.trace,
             configuration=self._tuned(request.study, application) if request.study else {},
             cores=request.cores,
+            disk_mbs=request.disk_mbs,
             study=request.study,
             tracing=application.tracing_service,
             at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
@@ -184,7 +185,7 @@ class Energies:
             made = EnergyRounds(
                 bench if types is None else replace(bench, types=types), study.id, study.effective_plan, meter,
                 Configuration(values), lambda kept: write_energy(kept, target),
-                QUICK_ATTEMPTS if request.quick else ATTEMPTS, cpus,
+                QUICK_ATTEMPTS if request.quick else ATTEMPTS, cpus, measurement.disk_mbs,
             )  # fmt: skip
             return made.measured(measurement, wanted)
 
@@ -245,6 +246,8 @@ def checked(request: EnergyRequest, level: Level) -> EnergyRequest:
         value = getattr(request, name)
         if value is not None and not least <= value <= most:
             raise FieldError(name, value, f"{least:g} to {most:g}")
+    if not 0 <= request.disk_mbs <= 1e6:
+        raise FieldError("disk_mbs", request.disk_mbs, "0 (no limit) to 1,000,000 MB/s")
     for rate in request.rates_rps:
         if not 0 < rate <= 1e7:
             raise FieldError("rates", rate, "above 0 and up to 10,000,000 requests/s")

@@ -139,7 +139,9 @@ class EnergyComparisons:
         """Return a name of each of two measurements: of its application, and of its study where there is one."""
         applications = [self._backends.application(request.application) for request in requests]
         names = [
-            application.name + (f"-{request.study}" if request.study else "")
+            application.name
+            + (f"-{request.study}" if request.study else "")
+            + (f"-{request.disk_mbs:g}-mbs" if request.disk_mbs else "")
             for application, request in zip(applications, requests, strict=True)
         ]
         if names[0] == names[1]:

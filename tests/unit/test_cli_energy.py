@@ -86,6 +86,7 @@ def test_two_applications_are_compared(machine: MeteredMachine, tmp_path: Path) 
         ((SMALL, "--duration", "soon"), InputError, "--duration"),
         ((SMALL, "--rounds", "0"), FieldError, "rounds"),
         (("compare", SMALL), InputError, "a second application"),
+        ((SMALL, "--disk", "-1"), FieldError, "disk"),
         (("compare", SMALL, SMALL, *SHORT), InputError, "both are called small"),
         (("show", "none.json"), InputError, "none.json"),
     ],

@@ -263,6 +263,17 @@ def test_two_configurations_are_compared_round_by_round(made: Made, tmp_path: Pa
         tailor.energy_comparisons.compare(REQUEST, REQUEST, quiet)
 
 
+def test_a_slower_disk_is_a_limit_on_each_service(made: Made) -> None:
+    tailor, machine = made()
+    comparison = tailor.energy_comparisons.compare(
+        replace(REQUEST, rounds=2), replace(REQUEST, rounds=2, disk_mbs=100.0), quiet
+    )
+    assert comparison.second == "small-100-mbs"
+    assert machine.meter.throttled == [100.0, 100.0], "each deployment of the second, and none of the first"
+    with pytest.raises(InputError, match="disk_mbs"):
+        tailor.energies.measure(replace(REQUEST, disk_mbs=-1.0), quiet)
+
+
 def test_on_rising_numbers_of_cores_services_get_so_many(made: Made) -> None:
     tailor, machine = made()
     request = replace(REQUEST, rounds=2)

@@ -179,5 +179,17 @@ def test_hostile_files_give_a_reason_or_no_negative_number(
         assert min(counted.cpu_s, *(part.operations for part in counted.io.values()), 0.0) >= 0.0
 
 
+def test_a_slower_disk_is_a_limit_of_the_container_s_group(tmp_path: Path) -> None:
+    knobs = {f"cg/blkio/docker/{ID}/blkio.throttle.{way}_bps_device": "" for way in ("read", "write")}
+    root = {f"cg/blkio/blkio.throttle.{way}_bps_device": "" for way in ("read", "write")}
+    meter = DockerEnergyMeter(PretendSource(PowerCurve(50.0, 100.0)), tree(tmp_path, V1, MACHINE, knobs, root))
+    meter.throttle(running(container()), 100.0)
+    for name in knobs:
+        assert (tmp_path / name).read_text() == "8:0 100000000", "of the disk, not of what lies on it"
+    bare = DockerEnergyMeter(PretendSource(PowerCurve(50.0, 100.0)), tree(tmp_path / "bare", V1, MACHINE))
+    with pytest.raises(KnobRefused, match="does not limit"):
+        bare.throttle(running(container()), 100.0)
+
+
 def test_the_control_work_takes_cpu_time() -> None:
     assert 0.0 < control_s() < 60.0

@@ -72,6 +72,24 @@ def test_a_workload_is_an_application_of_which_only_the_slots_can_be_tuned(name:
 
 
 @needs_compose
+@pytest.mark.parametrize("name", ["checkpoint", "store", "transactions"])
+def test_in_memory_the_same_work_is_done(name: str) -> None:
+    application = load_application(HERE.parent / "in-memory" / name, ComposeConfig())
+    on_disk = load_application(HERE / name, ComposeConfig())
+    assert application.name == f"{name}-in-memory"
+    assert CLOSED.admitted(application).refused == ()
+    assert Build.of(application, "worker").is_inside(application.roots)
+    assert (application.workload.rate_rps, application.workload.document) == (
+        on_disk.workload.rate_rps, on_disk.workload.document,
+    )  # fmt: skip
+    [mount] = [volume for volume in application.compose["services"]["worker"]["volumes"] if volume["target"] == "/work"]
+    assert mount["type"] == "tmpfs"
+    same = ("build", "command", "environment", "init")
+    for key in same:
+        assert application.compose["services"]["worker"].get(key) == on_disk.compose["services"]["worker"].get(key)
+
+
+@needs_compose
 def test_the_image_of_a_workload_changes_with_its_programs(tmp_path: Path) -> None:
     copy = Path(shutil.copytree(HERE, tmp_path / "workloads"))
     digests = set()

@@ -11,6 +11,7 @@ from framework.errors import KnobRefused
 from framework.model import Container, Running
 from framework.model.energy import CpuTimes, EnergyCounters, IoBytes, Joules, Level, PowerCurve, ServiceCounters
 from framework.ports.energy import PowerSource
+from framework.testbeds.host.cgroups import Group
 from framework.testbeds.host.control_work import control_s
 from framework.testbeds.host.energy_counters import EnergyFiles
 
@@ -66,6 +67,12 @@ class DockerEnergyMeter:
             cpu, _ = self._files.cpu()
             self._joules(self._now(), cpu)
 
+    def throttle(self, running: Running, disk_mbs: float) -> None:
+        limit = round(1e6 * disk_mbs)
+        for container in running.containers.values():
+            for replica in container.replicas:
+                self._files.throttle(self._group(replica), limit)
+
     def control_s(self) -> float:
         return control_s()
 
@@ -98,7 +105,10 @@ class DockerEnergyMeter:
         )
 
     def _of_replica(self, container: Container) -> ServiceCounters:
+        return self._files.group_counters(self._group(container))
+
+    def _group(self, container: Container) -> Group:
         group = self._files.cgroups.of(container.pid)
         if container.id[:SHOWN] not in group["cpuacct"]:
             raise KnobRefused(f"/proc/{container.pid}/cgroup", f"it is not that of {container.name} on this machine")
-        return self._files.group_counters(group)
+        return group

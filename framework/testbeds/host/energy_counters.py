@@ -13,7 +13,7 @@ from framework.errors import KnobRefused
 from framework.model.energy import IO_BYTES, CpuTimes, IoBytes, Level, ServiceCounters
 from framework.ports.kernel_files import KernelFiles
 from framework.testbeds.host.cgroups import Cgroups, Group
-from framework.testbeds.host.disks import Disks
+from framework.testbeds.host.disks import Disks, Limit
 from framework.testbeds.host.kernel_numbers import number_in
 
 STAT, DISKS, NETWORK, CPUINFO = "/proc/stat", "/proc/diskstats", "/proc/net/dev", "/proc/cpuinfo"
@@ -103,6 +103,14 @@ class EnergyFiles:
         """Return CPU time and I/O of a group's processes.  Raises KnobRefused where the CPU time cannot be read."""
         user_s, system_s = self._cpu_of(group)
         return ServiceCounters(user_s, system_s, self._io_of(group))
+
+    def throttle(self, group: Group, bps: int) -> None:
+        """Limit what a group reads from each disk, and writes to it, to so many bytes a second.  Raises KnobRefused."""
+        if lack := self._disks.missing():
+            raise KnobRefused("disks", lack)
+        for disk, name in self._disks.names().items():
+            if not self._files.entries(f"{SYS_BLOCK}/{name}/slaves"):
+                self._disks.set(group, disk, Limit(bps, bps))
 
     def _cpu_of(self, group: Group) -> tuple[float, float]:
         directory = group["cpuacct"]
