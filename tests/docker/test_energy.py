@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,18 @@ def test_the_energy_of_an_application_is_measured(home: Path, tmp_path: Path) ->
     assert answer["runs"][0]["whole_j"]["value"] > answer["runs"][0]["application_j"]["value"] > 0
     assert "estimated, not measured" in page.read_text()
     assert left_behind() == []
+
+
+def test_the_bytes_that_a_program_says_are_those_that_the_kernel_counts(tmp_path: Path) -> None:
+    """fio's own account of what it wrote, within 1 % of the kernel's: the check builds its image, and runs it alone."""
+    kept = tmp_path / "pieces.json"
+    check = ROOT / "experiments" / "energy" / "workloads" / "check"
+    words = [sys.executable, str(check), "--only", "checkpoint", "--results", str(kept)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for piece in json.loads(kept.read_text())["checkpoint"]:
+        assert piece["application_written"] == pytest.approx(piece["account"]["written"], rel=0.01)
+        assert piece["device_written"] == pytest.approx(piece["account"]["written"], rel=0.05), (
+            "others may write a little"
+        )
+        assert piece["user_s"] + piece["system_s"] > 0
