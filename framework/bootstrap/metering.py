@@ -9,6 +9,7 @@ from framework.testbeds.host.energy_counters import EnergyFiles
 from framework.testbeds.host.power.curve import CurveSource, processor_here
 from framework.testbeds.host.power.opening import open_source
 from framework.testbeds.host.power.registry import Surroundings
+from framework.testbeds.host.power.tdp import nominal_ghz
 
 
 def energy_meter(power: str) -> DockerEnergyMeter:
@@ -20,4 +21,5 @@ def energy_meter(power: str) -> DockerEnergyMeter:
     here = Surroundings(metrics=PrometheusServer)
     source = open_source(power, here)
     curve = source.curve if isinstance(source, CurveSource) else curve_for(processor_here(here.files))
-    return DockerEnergyMeter(source, EnergyFiles(here.files), curve)
+    ghz = nominal_ghz(processor_here(here.files), here.files)
+    return DockerEnergyMeter(source, EnergyFiles(here.files), curve, None if ghz is None else 1e9 * ghz)

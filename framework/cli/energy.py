@@ -148,7 +148,7 @@ def scale(
 
     With fewer than four numbers of cores, they are measured and nothing is projected.
     """
-    sizes = [int(size) for size in terminal.numbers([cores], "--cores")]
+    sizes = _sizes(cores)
     scaling = opened().energy_comparisons.scale(
         _request(application, given, ""), sizes, _watch, level=_level(given["io"]), again=given["again"]
     )
@@ -196,6 +196,13 @@ def _request(application: Path, given: Mapping[str, Any], study: str) -> EnergyR
         window_s=window_s,
         warmup_s=warmup_s,
     )
+
+
+def _sizes(text: str) -> list[int]:
+    parts = text.split(",")
+    if not all(part.strip().isascii() and part.strip().isdigit() and int(part) >= 1 for part in parts):
+        raise FieldError("cores", text, "whole numbers of 1 or more with commas between, such as 1,2,4,8")
+    return [int(part) for part in parts]
 
 
 def _level(text: str) -> Any:

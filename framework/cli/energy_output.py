@@ -49,7 +49,7 @@ def _phases(answer: EnergyAnswer) -> Table:
 
 def _show_run(output: Console, answer: EnergyAnswer, run: RunAnswer) -> None:
     lines = [
-        f"a request at {run.rate_rps:g} requests/s: {in_words(run.whole_j, 'J')} of the whole machine",
+        f"a request at {run.rate_rps:g} requests/s: {in_words(run.whole_j, 'J')} of {answer.scope}",
         f"  idle: {in_words(run.idle_j, 'J', of_source=False)}, {idle_in_words(run)}",
         f"  the application: {in_words(run.application_j, 'J')}",
     ]
@@ -69,12 +69,18 @@ def _show_run(output: Console, answer: EnergyAnswer, run: RunAnswer) -> None:
     output.print(table)
     if len(run.services) > MOST_SERVICES:
         output.print(f"and {len(run.services) - MOST_SERVICES} more services (--json and the page have all)")
+    for name, part in run.others_j.items():
+        output.print(escape(f"  {name}: {in_words(part, 'J', of_source=False)}"), soft_wrap=True)
+    _show_io(output, answer, run)
+
+
+def _show_io(output: Console, answer: EnergyAnswer, run: RunAnswer) -> None:
     if run.io is None:
-        output.print(escape(run.no_io), soft_wrap=True)
+        output.print(f"{run.no_io} ({answer.level}): no cycles and joules per I/O; see those per request")
         return
-    if answer.constants.frequency_hz is not None:
+    if run.io.cpio is not None and run.io.user_cpio is not None and run.io.cpio_idle is not None:
         output.print(
-            f"an I/O operation of 512 bytes ({run.io.level}): cpio {run.io.cpio.value:,.0f} cycles "
+            f"an I/O operation of 512 bytes ({run.io.level}), services: cpio {run.io.cpio.value:,.0f} cycles "
             f"({run.io.user_cpio.value:,.0f} outside the kernel), cpio_idle {run.io.cpio_idle.value:,.0f}",
             soft_wrap=True,
         )
@@ -96,14 +102,19 @@ def show_comparison(output: Console, comparison: EnergyComparison) -> None:
 def show_scaling(output: Console, scaling: EnergyScaling) -> None:
     """Show cycles per I/O on rising numbers of cores, and what they lead to."""
     table = Table(box=None, pad_edge=False)
-    for column in ("cores", "cpio", "in the kernel", "requests/s"):
+    for column in ("cores", "cpio", "in the kernel", "requests/s", "busy"):
         table.add_column(column, justify="right")
     for point in scaling.points:
-        row = f"{point.cpio:,.0f}", f"{point.system_cpio:,.0f}", f"{point.requests_per_s:,.1f}"
+        row = (
+            f"{point.cpio:,.0f}",
+            f"{point.system_cpio:,.0f}",
+            f"{point.requests_per_s:,.1f}",
+            f"{point.utilisation:.0%}",
+        )
         table.add_row(str(point.cores), *row)
     output.print(table)
-    if scaling.refusal:
-        output.print(f"[yellow]not projected: {escape(scaling.refusal)}[/]", soft_wrap=True)
+    for note in scaling.notes:
+        output.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
     for projection in scaling.projections:
         output.print(
             f"{projection.law} law: in the kernel {projection.cycles:,.0f} [{projection.low:,.0f}, "

@@ -48,15 +48,16 @@ class PhaseAnswer:
 class IoCost:
     """Cycles and joules per I/O operation of 512 bytes, at one level.
 
-    ``user_cpio``: of the cycles outside the kernel alone.  ``eio``: name of IP's value -> joules; empty where P or F
-    is not known.  ``emio``: the same of a million operations.
+    ``cpio``, ``cpio_idle``, ``user_cpio`` (of the cycles outside the kernel alone): None where F is not known.
+    ``eio``: name of IP's value -> joules; empty where P is not known.  ``emio``: the same of a million operations;
+    ``user_emio``: with the time outside the kernel alone.
     """
 
     level: Level
     operations_per_s: Figure
-    cpio: Figure
-    cpio_idle: Figure
-    user_cpio: Figure
+    cpio: Figure | None
+    cpio_idle: Figure | None
+    user_cpio: Figure | None
     eio: Mapping[str, Figure]
     emio: Mapping[str, Figure]
     user_emio: Mapping[str, Figure]
@@ -68,7 +69,7 @@ class ServiceAnswer:
 
     ``active_j``: None where the source told no joules.  ``share``: of the machine's active part.  ``operations``:
     level -> I/O operations per request.  ``io``: cycles and joules per operation at the level asked for, with the
-    machine's idle cycles by the service's share of the busy ones; None without I/O.
+    machine's idle cycles by the service's share of the busy ones; None without I/O, and ``no_io`` says why.
     """
 
     service: str
@@ -78,6 +79,7 @@ class ServiceAnswer:
     active_j: Figure | None
     operations: Mapping[Level, float]
     io: IoCost | None
+    no_io: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,12 @@ class RunAnswer:
 
     ``whole_j``: all that the machine took; it is ``idle_j``, what it takes when nothing runs, plus what is above that,
     of which ``application_j`` is the part of the services, without the one that takes traces.  ``idle_of``: the phase
-    that says what the machine takes then.
+    that says what the machine takes then.  ``others_j``: of the active part what the load generator, Tailor and all
+    others have; with the services and ``idle_j`` they are the whole.
     ``operations``: level -> I/O operations per request.  ``amplification``: "block/application", "device/block" ->
-    ratio of their bytes.  ``io``: of the whole machine; None without I/O at the level asked for, and ``no_io`` says it.
+    ratio of their bytes.  ``io``: of the services' CPU time, without the one that takes traces, and the machine's I/O
+    and idle time; ``machine_io``: of all CPU time, that of the load generator and of others included.  None without I/O
+    at the level asked for, and ``no_io`` says why.
     """
 
     rate_rps: float
@@ -98,9 +103,11 @@ class RunAnswer:
     application_j: Figure | None
     idle_of: str
     services: tuple[ServiceAnswer, ...]
+    others_j: Mapping[str, Figure]
     operations: Mapping[Level, float]
     amplification: Mapping[str, float]
     io: IoCost | None
+    machine_io: IoCost | None
     no_io: str
 
 
@@ -108,23 +115,30 @@ class RunAnswer:
 class Constants:
     """P, IP, N and F that the numbers per I/O were computed with; None where one is not known, and why.
 
-    ``idle_shares``: name -> IP, with the values 0 and 0.7 of Akram et al. beside the machine's own.
+    ``peak_of``: what says P and IP; ``peak_error``: half-width of P's 95 % interval, as a logarithm.  ``idle_shares``:
+    name -> IP, with the values 0 and 0.7 of Akram et al. beside the machine's own.
     """
 
     peak_w: float | None
     idle_shares: Mapping[str, float]
     cores: int
     frequency_hz: float | None
+    peak_of: str = ""
+    peak_error: float = 0.0
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyAnswer:
-    """Answer of a measurement.  ``label``: where its joules come from.  ``control``: spread of the control work."""
+    """Answer of a measurement.
+
+    ``label``: where its joules come from; ``scope``: of what they are.  ``control``: CPU time of the control work [ms].
+    """
 
     application: str
     source: str
     label: Label
+    scope: str
     about: str
     processor: str
     level: Level

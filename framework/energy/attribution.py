@@ -16,7 +16,11 @@ OTHERS = "others"
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Joules of a window: ``idle``, and the active part by its user; ``idle`` plus all ``active`` is the whole."""
+    """Joules of a window: ``idle``, and the active part by its user; ``idle`` plus all ``active`` is the whole.
+
+    In a single window, the active part can be below 0: idle power was measured at another moment.  It is not cut off at
+    0, since the mean over windows would then be too large.
+    """
 
     idle: float
     active: Mapping[str, float]
@@ -25,14 +29,13 @@ class Division:
 def divided(joules: float, seconds: float, idle_w: float, cpu_s: Mapping[str, float], busy_s: float) -> Division:
     """Divide a window's joules.
 
-    ``idle_w``: power of the machine when nothing runs; the idle part is never more than the whole.  ``cpu_s``: name ->
-    CPU seconds of services, load generator and Tailor.  ``busy_s``: of the whole machine; what exceeds all named is
-    OTHERS'.
+    ``idle_w``: power of the machine when nothing runs.  ``cpu_s``: name -> CPU seconds of services, load generator and
+    Tailor.  ``busy_s``: of the whole machine; what exceeds all named is OTHERS'.
     """
-    idle = min(joules, idle_w * seconds)
     known_s = math.fsum(cpu_s.values())
     users = {**cpu_s, OTHERS: max(0.0, busy_s - known_s)}
     whole_s = math.fsum(users.values())
     if whole_s <= 0:
         return Division(joules, dict.fromkeys(users, 0.0))
-    return Division(idle, {name: (joules - idle) * seconds_ / whole_s for name, seconds_ in users.items()})
+    idle = idle_w * seconds
+    return Division(idle, {name: (joules - idle) * used_s / whole_s for name, used_s in users.items()})

@@ -41,6 +41,11 @@ def eio(cpio: float, cpio_idle: float, *, peak_w: float, idle_share: float, core
     return peak_w * (cpio + idle_share * cpio_idle) / (cores * frequency_hz)
 
 
+def joules_of(busy_s: float, unused_s: float, *, peak_w: float, idle_share: float, cores: float) -> float:
+    """Return eio times the I/Os, in which F and their number cancel: P * (busy + IP * unused) / N, in CPU seconds."""
+    return peak_w * (busy_s + idle_share * unused_s) / cores
+
+
 def emio(eio: float) -> float:
     """Return joules per million I/O operations."""
     return MILLION * eio

@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from framework.energy.attribution import Division, divided
+from framework.model.energy import Phase
 from framework.model.energy_measurement import EnergyMeasurement, EnergyWindow
 
 GENERATOR, TAILOR = "load generator", "Tailor"
+QUIET: tuple[Phase, ...] = ("baseline", "idle")
 
 
-def idle_power(measurement: EnergyMeasurement) -> tuple[float | None, str]:
-    """Return the watts that the machine takes when nothing runs, and what says so; None where nothing does.
+@dataclass(frozen=True, slots=True)
+class IdlePower:
+    """Watts that the machine takes when nothing runs, and what says so: a phase, or the power curve.
 
-    A baseline says it best; else the application without load; else the power curve.
+    ``by_round``: of that round's own window, so that its error shows in what differs between rounds; ``mean``: of all,
+    for rounds without one.
     """
-    for phase in ("baseline", "idle"):
-        if watts := watts_of(measurement.of(phase)):
-            return sum(watts) / len(watts), phase
+
+    of: str
+    by_round: Mapping[int, float]
+    mean: float
+
+    def watts(self, round_: int) -> float:
+        return self.by_round.get(round_, self.mean)
+
+
+def idle_power(measurement: EnergyMeasurement) -> IdlePower | None:
+    """Return the idle power: a baseline says it best, else the application without load, else the power curve."""
+    for phase in QUIET:
+        by_round = {
+            window.round: window.whole.value / window.seconds
+            for window in measurement.of(phase)
+            if window.whole is not None
+        }
+        if by_round:
+            return IdlePower(phase, by_round, math.fsum(by_round.values()) / len(by_round))
     if measurement.curve is not None:
-        return measurement.curve.idle_w, "power curve"
-    return None, ""
+        return IdlePower("power curve", {}, measurement.curve.idle_w)
+    return None
 
 
 def watts_of(windows: Sequence[EnergyWindow]) -> list[float]:

@@ -71,6 +71,7 @@ def curve_for(processor: Processor) -> PowerCurve | None:
         BEND,
         math.hypot(power.error, SHAPE_ERROR),
         f"SPECpower, {whose} with {power.kind} ({power.systems} systems measured)",
+        power.error,
     )
 
 
@@ -94,7 +95,7 @@ def curve_in(text: str) -> PowerCurve:
         raise FieldError("power", text, f"{ALLOWED}, idle no more than full, below {MOST_WATTS:g} W")
     if not LEAST_BEND <= bend <= MOST_BEND:
         raise FieldError("power", text, f"{ALLOWED}; the bend from {LEAST_BEND:g} to {MOST_BEND:g}")
-    return PowerCurve(idle_w, full_w, bend, SHAPE_ERROR, "idle and full watts that were given")
+    return PowerCurve(idle_w, full_w, bend, SHAPE_ERROR, "idle and full watts that were given", 0.0)
 
 
 @cache

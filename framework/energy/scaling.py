@@ -29,7 +29,7 @@ LawName = Literal["linear", "USL"]
 class Projection:
     """Cycles per I/O on ``cores``, with the 95 % interval of a prediction, never below 0.
 
-    ``times``: what one core takes by the law, as often.  ``beyond``: how many times the most cores that were measured.
+    ``times``: ratio to what the law says of one core.  ``beyond``: how many times the most cores that were measured.
     """
 
     law: LawName

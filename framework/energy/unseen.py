@@ -59,7 +59,7 @@ UNSEEN_ERROR = 0.93
 
 BEND = FITTED.bend
 SHAPE_ERROR = 0.93
-"""That of watts between an idle and a full power that are known."""
+"""Half-width of the 95 % interval, as a logarithm, of watts between an idle and a full power that are both known."""
 
 
 def has_several_dies(processor: Processor) -> bool:

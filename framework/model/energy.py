@@ -161,8 +161,8 @@ class PowerCurve:
     """Watts of a machine, or of the part of a server that a virtual machine has, by its CPU utilisation.
 
     ``idle_w``, ``full_w``: at utilisation 0 and 1.  ``bend``: watts between them follow ``u ** bend``.  ``error``:
-    half-width of the 95 % prediction interval, as a logarithm (watts times or divided by exp(error)).  ``source``: of
-    the numbers.
+    half-width of the 95 % prediction interval, as a logarithm (watts times or divided by exp(error)); ``ends_error``:
+    that of ``idle_w`` and ``full_w`` alone, None where it is not known apart.  ``source``: of the numbers.
     """
 
     idle_w: float
@@ -170,6 +170,7 @@ class PowerCurve:
     bend: float = 1.0
     error: float = 0.0
     source: str = ""
+    ends_error: float | None = None
 
     def watts(self, utilisation: float) -> float:
         share = min(1.0, max(0.0, utilisation))

@@ -133,7 +133,7 @@ class Summary:
     that was taken in last; before the first latency was measured, none counts.
 
     ``idle_j``, ``lc_j``, ``be_j``: joules that the machine takes when idle, and those above by CPU time, by its power
-    curve; 0 without one.
+    curve; 0 without one, and without the time in which what they use was not read.
     """
 
     host: GuardedHost
@@ -171,8 +171,8 @@ class Summary:
         self.time_s += lasts_s
         self.work_s += lasts_s * (sample.be_cores or 0.0)
         self.busy_s += lasts_s * ((sample.lc_cores or 0.0) + (sample.be_cores or 0.0))
-        if self.power is not None:
-            self._add_joules(self.power, sample.lc_cores or 0.0, sample.be_cores or 0.0, lasts_s)
+        if self.power is not None and sample.lc_cores is not None and sample.be_cores is not None:
+            self._add_joules(self.power, sample.lc_cores, sample.be_cores, lasts_s)
         if sample.latency_ms is None:
             self.blind_s += lasts_s
             self.violation_s += lasts_s

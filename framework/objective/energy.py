@@ -18,7 +18,7 @@ APPLICATION = "application"
 def joules_per_request(
     curve: PowerCurve | None, shares: Mapping[str, float], replies: int, seconds: float
 ) -> float | None:
-    """Return the active joules of the services per good reply; None without a reply.
+    """Return the active joules of the services per good reply; None where nothing was answered, or nothing was busy.
 
     ``shares``: of the machine's CPUs that the application and others used in the window.  Raises InputError without a
     curve or without shares.
@@ -28,9 +28,7 @@ def joules_per_request(
     if APPLICATION not in shares:
         raise InputError("the objective names energy, and the testbed does not tell what the services used")
     busy = sum(shares.values())
-    if replies <= 0:
+    if replies <= 0 or busy <= 0:  # replies without any CPU time were not counted
         return None
-    if busy <= 0:
-        return 0.0
     active_w = curve.watts(busy) - curve.watts(0.0)
     return active_w * shares[APPLICATION] / busy * seconds / replies

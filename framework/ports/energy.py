@@ -54,7 +54,7 @@ class EnergyMeter(Protocol):
         """Return the power of this machine by its utilisation, as far as it is known without a meter."""
 
     def frequency_hz(self) -> float | None:
-        """Return the clock of the CPUs as the kernel tells it now, the mean of all; None where it does not."""
+        """Return the nominal clock of the CPUs, which does not change with the load; None where it is not known."""
 
     def read(self, running: Running | None) -> EnergyCounters:
         """Read all now; ``running`` None: of the machine alone.
@@ -68,7 +68,7 @@ class EnergyMeter(Protocol):
     def throttle(self, running: Running, disk_mbs: float) -> None:
         """Limit what each service may read from each disk, and write to it, to so many megabytes a second.
 
-        The limit ends with the services' containers.  Raises KnobRefused where the machine cannot.
+        0 takes the limit away.  Raises KnobRefused where the machine cannot.
         """
 
     def control_s(self) -> float:

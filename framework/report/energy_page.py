@@ -47,7 +47,7 @@ def _figures(answer: EnergyAnswer) -> list[tuple[str, str, str]]:
         rows = [(phase_name(phase), phase.shares) for phase in answer.phases if phase.windows]
         figures.append(("Where the time went", text, energy_plots.states_plot(rows)))
     if any(phase.watts is not None for phase in answer.phases):
-        text = "Of the whole machine."
+        text = f"Of {answer.scope}."
         figures.append(("Power", text, _marked(answer, energy_plots.watts_plot(answer))))
     for run in answer.runs:
         if run.idle_j is not None and any(row.active_j is not None for row in run.services):
@@ -57,13 +57,20 @@ def _figures(answer: EnergyAnswer) -> list[tuple[str, str, str]]:
     costs = [(f"{run.rate_rps:g} requests/s", run.io) for run in answer.runs if run.io is not None and run.io.emio]
     if costs:
         names, of_runs = [name for name, _ in costs], [cost for _, cost in costs]
-        text = f"Of the whole machine; {constants_in_words(answer)}."
-        figures.append(("Joules of a million I/O operations", text, energy_plots.emio_plot(names, of_runs)))
+        text = f"Of the services' CPU time and the machine's idle time; {constants_in_words(answer)}."
+        drawn = _marked_peak(answer, energy_plots.emio_plot(names, of_runs))
+        figures.append(("Joules of a million I/O operations", text, drawn))
         text = "The same with the time outside the kernel alone, and with the kernel's."
-        figures.append(("What the operating system adds", text, energy_plots.layers_plot(names, of_runs)))
+        drawn = _marked_peak(answer, energy_plots.layers_plot(names, of_runs))
+        figures.append(("What the operating system adds", text, drawn))
     return figures
 
 
 def _marked(answer: EnergyAnswer, drawing: str) -> str:
     """Return a figure of joules with their label, where they are not measured."""
     return drawing if answer.label == "measured" else labelled(drawing, f"{answer.label}, not measured")
+
+
+def _marked_peak(answer: EnergyAnswer, drawing: str) -> str:
+    """Return a figure of joules by P and IP with a label, where P is not known exactly, whatever the power source."""
+    return labelled(drawing, "P estimated, not measured") if answer.constants.peak_error else drawing

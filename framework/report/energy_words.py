@@ -15,6 +15,8 @@ def in_words(figure: Figure | None, unit: str, *, of_source: bool = True) -> str
     """Write a figure with the interval of its windows and, where it differs, that of the source."""
     if figure is None:
         return "not known"
+    if figure.value < 0:
+        return "not shown: less than idle power varies by"
     factor, prefix = scale(figure.value)
     text = f"{figure.value / factor:.3g} {prefix}{unit}"
     if math.isfinite(figure.low):
@@ -64,8 +66,9 @@ def constants_in_words(answer: EnergyAnswer) -> str:
     if constants.peak_w is None:
         return f"no joules per I/O: {constants.why}"
     shares = ", ".join(f"{share:.2g}" for share in constants.idle_shares.values())
+    of = f" ({constants.peak_of})" if constants.peak_of else ""
     clock = "not known (it cancels)" if constants.frequency_hz is None else f"{constants.frequency_hz / 1e9:.2f} GHz"
-    return f"P = {constants.peak_w:.4g} W, IP = {shares}, N = {constants.cores}, F = {clock}"
+    return f"P = {constants.peak_w:.4g} W{of}, IP = {shares}, N = {constants.cores}, F = {clock}"
 
 
 def left_out_in_words(answer: EnergyAnswer) -> list[str]:
@@ -83,6 +86,8 @@ def ratio_in_words(ratio: EnergyRatio, first: str, second: str) -> str:
     text = (
         f"{ratio.quantity} at {ratio.rate_rps:g} requests/s: {second} takes {ratio.value:.3f} times what {first} takes"
     )
+    if ratio.without:
+        return f"{text}; not comparable: in {ratio.without} more rounds one of them took less than idle power varies by"
     if not math.isfinite(ratio.low):
         return f"{text}; {ratio.pairs} pairs are too few for an interval"
     shown = "" if ratio.shown else "; no difference shown"

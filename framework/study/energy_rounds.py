@@ -11,6 +11,7 @@ from framework.bench import Bench
 from framework.controller import ATTEMPTS, Controller
 from framework.energy.schedule import Step
 from framework.energy.windows import window_between
+from framework.errors import KnobRefused, MeasurementInvalid, TrialFailed
 from framework.model import LoadPlan, LoadResult, Running, StudyPlan, Trial, TrialState, Usage
 from framework.model.energy import EnergyCounters, Phase
 from framework.model.energy_measurement import EnergyMeasurement, EnergyWindow
@@ -23,6 +24,7 @@ from optimizer.space import Configuration
 
 SETTLE_S = 3.0  # after containers were removed or became ready
 TICK_S = 1.0  # between two readings of the power source
+LATEST_S, LATE = 1.0, 0.1  # seconds, or share of a window, that a reading may be off its edge
 
 
 @contextmanager
@@ -79,20 +81,36 @@ class MeteredLoad:
         readings: list[tuple[int, EnergyCounters]] = []
 
         def metered() -> Usage:
-            counters = self._meter.read(running)
+            try:
+                counters = self._meter.read(running)
+            except KnobRefused as error:
+                usage()  # where a service has ended, this says why
+                raise MeasurementInvalid([f"the counters of energy: {error}"]) from error
             read = usage()
             readings.append((read.at_ns, counters))
             return read
 
-        with ticking(self._meter):
-            result = self._load.run(plan, running, metered, progress)
+        self._meter.tick()  # the source may have been silent for long: what it lost is lost before the window
+        try:
+            with ticking(self._meter):
+                result = self._load.run(plan, running, metered, progress)
+        finally:
+            if self._disk_mbs:
+                self._meter.throttle(running, 0.0)
         self.loaded = replace(self._window(result, readings), control_s=control_s)
         return result
 
     def _window(self, result: LoadResult, readings: Sequence[tuple[int, EnergyCounters]]) -> EnergyWindow:
         """Cut the window between the readings that are nearest to its edges."""
-        before, after = (min(readings, key=lambda reading: abs(reading[0] - edge))[1] for edge in result.edges_ns)
+        if not readings:
+            raise MeasurementInvalid(["the load generator did not tell when its window began and ended"])
+        (before_ns, before), (after_ns, after) = (
+            min(readings, key=lambda reading: abs(reading[0] - edge)) for edge in result.edges_ns
+        )
         window = window_between(before, after, "run", self._round, self._bench.application.limits.stolen_cpu)
+        late_s = max(abs(at - edge) for at, edge in zip((before_ns, after_ns), result.edges_ns, strict=True)) / 1e9
+        if late_s > max(LATEST_S, LATE * result.window_s):
+            window = replace(window, invalid=(*window.invalid, f"counters were read {late_s:.1f} s off the window"))
         first, last = result.usage_before, result.usage_after
         return replace(
             window,
@@ -107,6 +125,7 @@ def quiet_window(
     """Measure a window in which nothing is asked of the machine."""
     bench.clock.sleep(SETTLE_S)
     control_s = meter.control_s()
+    meter.tick()  # the source may have been silent for long: what it lost is lost before the window
     before = meter.read(running)
     with ticking(meter):
         bench.clock.sleep(seconds)
@@ -119,7 +138,7 @@ class EnergyRounds:
     """The rounds of a measurement on a bench.
 
     ``configuration``: that is measured.  ``keep``: is given the measurement after each step, so that none is made
-    twice.  ``attempts``: of a window that does not count.  ``cpus``: of the load generator; empty: its choice.
+    twice.  ``attempts``: to get a window that counts.  ``cpus``: of the load generator; empty: its choice.
     ``disk_mbs``: limit on each service and disk; 0: none.
     """
 
@@ -152,16 +171,28 @@ class EnergyRounds:
         return [window]
 
     def _deployed(self, measurement: EnergyMeasurement, step: Step) -> list[EnergyWindow]:
-        """Deploy the application, and measure it without load, under load, or both."""
+        """Deploy the application, and measure it without load, under load, or both; again where that does not count.
+
+        Raises TrialFailed where it could not be deployed or loaded at all.
+        """
+        for _ in range(self.attempts):
+            windows = self._attempt(measurement, step)
+            if not any(window.invalid for window in windows):
+                break
+        return windows
+
+    def _attempt(self, measurement: EnergyMeasurement, step: Step) -> list[EnergyWindow]:
         idle_s = measurement.window_s if step.idle else None
         load = MeteredLoad(self.bench.load, self.meter, self.bench, step.round, idle_s, self.cpus, self.disk_mbs)
         bench = replace(self.bench, load=load)
         rate_rps = step.rate_rps or self.plan.rate_rps
-        controller = Controller(bench, self.study, replace(self.plan, rate_rps=rate_rps), attempts=self.attempts)
+        controller = Controller(bench, self.study, replace(self.plan, rate_rps=rate_rps), attempts=1)
         label = f"energy, round {step.round + 1}, {rate_rps:g}/s"
         trial = controller.run(TrialSpec(self.configuration, "probe", 1, label=label))
+        if load.loaded is None:
+            raise TrialFailed(f"round {step.round + 1}, {_named(step)}: {trial.reason or trial.state}")
         windows = [] if load.idle is None else [load.idle]
-        if load.loaded is not None and step.rate_rps is not None:
+        if step.rate_rps is not None:
             windows.append(_with_replies(load.loaded, trial, rate_rps))
         return windows
 

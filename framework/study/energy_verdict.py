@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from framework.energy.answers import EnergyAnswer, IoCost, RunAnswer
+from framework.energy.answers import EnergyAnswer, RunAnswer
 from framework.objective.verdict import hodges_lehmann
 
 FEWEST = 6  # pairs: with fewer there is no 95 % interval
@@ -20,26 +20,34 @@ FEWEST = 6  # pairs: with fewer there is no 95 % interval
 Quantity = Callable[[RunAnswer], float | None]
 
 
-def _io(of: Callable[[IoCost], float]) -> Quantity:
-    return lambda run: None if run.io is None else of(run.io)
+def _cycles(run: RunAnswer) -> float | None:
+    return None if run.io is None or run.io.cpio is None else run.io.cpio.value
+
+
+def _joules(share: str) -> Quantity:
+    return lambda run: run.io.eio[share].value if run.io is not None and share in run.io.eio else None
 
 
 QUANTITIES: Mapping[str, Quantity] = {
-    "joules per request, whole machine": lambda run: None if run.whole_j is None else run.whole_j.value,
+    "joules per request, all that is metered": lambda run: None if run.whole_j is None else run.whole_j.value,
     "joules per request, application": lambda run: None if run.application_j is None else run.application_j.value,
     "CPU time per request": lambda run: math.fsum(row.user_us + row.system_us for row in run.services),
     "kernel time per request": lambda run: math.fsum(row.system_us for row in run.services),
-    "cycles per I/O (cpio)": _io(lambda cost: cost.cpio.value),
-    "joules per I/O (eio, own IP)": _io(lambda cost: cost.eio["own"].value if "own" in cost.eio else math.nan),
-    "joules per I/O (eio, IP 0)": _io(lambda cost: cost.eio["0"].value if "0" in cost.eio else math.nan),
-    "joules per I/O (eio, IP 0.7)": _io(lambda cost: cost.eio["0.7"].value if "0.7" in cost.eio else math.nan),
+    "cycles per I/O (cpio)": _cycles,
+    "joules per I/O (eio, own IP)": _joules("own"),
+    "joules per I/O (eio, IP 0)": _joules("0"),
+    "joules per I/O (eio, IP 0.7)": _joules("0.7"),
 }
 """Quantities that are compared, of one round's windows at one rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyRatio:
-    """The second's quantity divided by the first's, with its 95 % interval; infinite with fewer than six pairs."""
+    """The second's quantity divided by the first's, with its 95 % interval; infinite with fewer than six pairs.
+
+    ``without``: rounds left out because a side has no value above 0 there, as the joules of a small application have
+    where idle power varies: they are not comparable then.
+    """
 
     quantity: str
     rate_rps: float
@@ -47,11 +55,12 @@ class EnergyRatio:
     low: float
     high: float
     pairs: int
+    without: int = 0
 
     @property
     def shown(self) -> bool:
-        """Whether the interval excludes equality."""
-        return self.low > 1.0 or self.high < 1.0
+        """Whether the interval excludes equality; never where rounds had to be left out."""
+        return not self.without and (self.low > 1.0 or self.high < 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,7 @@ def ratios(first: Mapping[int, EnergyAnswer], second: Mapping[int, EnergyAnswer]
             if logs:
                 estimate = hodges_lehmann(logs)
                 value, low, high = (math.exp(side) for side in (estimate.value, estimate.low, estimate.high))
-                compared.append(EnergyRatio(name, rate, value, low, high, len(logs)))
+                compared.append(EnergyRatio(name, rate, value, low, high, len(logs), len(values) - len(logs)))
     return tuple(compared)
 
 

@@ -39,9 +39,11 @@ from framework.use_cases.studies import Studies
 from optimizer.space import Configuration, SearchSpace, Value
 
 QUICK_ATTEMPTS, ATTEMPTS = 2, 3
+LEAST_MBS = 0.1  # of a disk
+RECORDING = "recording"
 SAME = (
-    "application", "content_hash", "testbed", "processor", "cpus", "source", "warmup_s", "window_s", "rates_rps",
-    "phases", "seed", "traced", "configuration", "cores", "disk_mbs",
+    "application", "content_hash", "testbed", "processor", "cpus", "source", "label", "about", "curve", "warmup_s",
+    "window_s", "rates_rps", "phases", "seed", "traced", "configuration", "cores", "disk_mbs", "limits",
 )  # fmt: skip
 
 
@@ -145,6 +147,7 @@ class Energies:
             configuration=self._tuned(request.study, application) if request.study else {},
             cores=request.cores,
             disk_mbs=request.disk_mbs,
+            limits=dict(request.limits),
             study=request.study,
             tracing=application.tracing_service,
             at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
@@ -205,6 +208,11 @@ def continued(kept: EnergyMeasurement, asked: EnergyMeasurement, path: Path) -> 
             f"{path}: measured under other conditions ({', '.join(differ)}); allowed: ", FieldName("again"),
             ", or another ", FieldName("file"),
         )  # fmt: skip
+    if kept.source == RECORDING and asked.rounds > kept.rounds:
+        raise InputError(
+            f"{path}: a recording begins anew, so that nothing can be added to these rounds; allowed: ",
+            FieldName("again"),
+        )  # fmt: skip
     return replace(kept, rounds=max(kept.rounds, asked.rounds))
 
 
@@ -246,11 +254,11 @@ def checked(request: EnergyRequest, level: Level) -> EnergyRequest:
         value = getattr(request, name)
         if value is not None and not least <= value <= most:
             raise FieldError(name, value, f"{least:g} to {most:g}")
-    if not 0 <= request.disk_mbs <= 1e6:
-        raise FieldError("disk_mbs", request.disk_mbs, "0 (no limit) to 1,000,000 MB/s")
+    if request.disk_mbs and not LEAST_MBS <= request.disk_mbs <= 1e6:
+        raise FieldError("disk_mbs", request.disk_mbs, f"0 (no limit), or {LEAST_MBS:g} to 1,000,000 MB/s")
     for rate in request.rates_rps:
         if not 0 < rate <= 1e7:
-            raise FieldError("rates", rate, "above 0 and up to 10,000,000 requests/s")
+            raise FieldError("rate", rate, "above 0 and up to 10,000,000 requests/s")
     return replace(request, phases=tuple(phase for phase in PHASES if phase in request.phases))
 
 

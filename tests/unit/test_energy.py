@@ -14,8 +14,15 @@ from framework.config.energy_file import load_energy, write_energy
 from framework.energy.answer import answered
 from framework.energy.answers import PhaseAnswer
 from framework.energy.attribution import OTHERS
-from framework.energy.idle import GENERATOR
-from framework.errors import FileError, InputError, Interrupted, MissingPrerequisite, UnknownName
+from framework.errors import (
+    DeploymentFailed,
+    FileError,
+    InputError,
+    Interrupted,
+    MissingPrerequisite,
+    TrialFailed,
+    UnknownName,
+)
 from framework.model.energy import STATES, PowerCurve
 from framework.model.energy_measurement import EnergyRequest
 from framework.model.events import Event
@@ -234,66 +241,6 @@ def test_numbers_that_cannot_be_are_refused(made: Made, tmp_path: Path) -> None:
             load_energy(file)
 
 
-def test_two_configurations_are_compared_round_by_round(made: Made, tmp_path: Path) -> None:
-    tailor, machine = made()
-    other = tmp_path / "other"
-    other.mkdir()
-    for file in SMALL.iterdir():
-        if file.is_file():
-            (other / file.name).write_text(file.read_text().replace("name: small", "name: larger"))
-    dear = {"cache": (CACHE[0], replace(CACHE[1], user=2 * CACHE[1].user, system=2 * CACHE[1].system))}
-    cheap = machine.meter.services
-
-    def on_load(number: int) -> None:
-        machine.meter.services = dear if machine.application == "larger" else cheap
-
-    machine.on_load = on_load
-    second = replace(REQUEST, application=other)
-    comparison = tailor.energy_comparisons.compare(REQUEST, second, quiet)
-    assert (comparison.first, comparison.second) == ("small", "larger")
-    by_name = {ratio.quantity: ratio for ratio in comparison.ratios}
-    ratio = by_name["CPU time per request"]
-    assert ratio.pairs == 6
-    assert ratio.value == pytest.approx(2.0, rel=0.01)
-    assert ratio.shown
-    assert by_name["cycles per I/O (cpio)"].value == pytest.approx(2.0, rel=0.01)
-    assert by_name["joules per request, whole machine"].value == pytest.approx(watts(2 * BUSY) / watts(BUSY), rel=0.01)
-    assert GENERATOR not in {row.service for row in tailor.energies.measure(REQUEST, quiet).answer.runs[0].services}
-    with pytest.raises(InputError, match="both are called small"):
-        tailor.energy_comparisons.compare(REQUEST, REQUEST, quiet)
-
-
-def test_a_slower_disk_is_a_limit_on_each_service(made: Made) -> None:
-    tailor, machine = made()
-    comparison = tailor.energy_comparisons.compare(
-        replace(REQUEST, rounds=2), replace(REQUEST, rounds=2, disk_mbs=100.0), quiet
-    )
-    assert comparison.second == "small-100-mbs"
-    assert machine.meter.throttled == [100.0, 100.0], "each deployment of the second, and none of the first"
-    with pytest.raises(InputError, match="disk_mbs"):
-        tailor.energies.measure(replace(REQUEST, disk_mbs=-1.0), quiet)
-
-
-def test_on_rising_numbers_of_cores_services_get_so_many(made: Made) -> None:
-    tailor, machine = made()
-    request = replace(REQUEST, rounds=2)
-    few = tailor.energy_comparisons.scale(request, [1, 2], quiet)
-    assert [point.cores for point in few.points] == [1, 2]
-    assert "at least 4 numbers of cores" in few.refusal
-    assert not few.projections
-    sets = {str(configuration["front.cpuset"]) for configuration in machine.deployed}
-    assert sets == {"0", "0-1"}
-    enough = tailor.energy_comparisons.scale(request, [1, 2, 4, 8], quiet)
-    assert [projection.law for projection in enough.projections] == ["linear", "USL"]
-    # The pretended service takes as many cycles on any number of cores: both laws say so.
-    assert enough.projections[0].times == pytest.approx(1.0, rel=0.01)
-    assert enough.figure is not None
-    assert "<svg" in enough.figure.read_text()
-    assert enough.points[0].system_cpio == pytest.approx(CACHE[1].system * 2e9 / (4e6 / 512))
-    with pytest.raises(InputError, match="cores"):
-        tailor.energy_comparisons.scale(request, [], quiet)
-
-
 def test_an_application_is_measured_at_its_own_rate_also_below_one_a_second(made: Made, tmp_path: Path) -> None:
     slow = Path(shutil.copytree(SMALL, tmp_path / "slow"))
     text = (slow / "application.yaml").read_text()
@@ -302,3 +249,63 @@ def test_an_application_is_measured_at_its_own_rate_also_below_one_a_second(made
     [run] = tailor.energies.measure(replace(REQUEST, application=slow, rates_rps=(), rounds=1), quiet).answer.runs
     assert run.rate_rps == 0.5
     assert set(machine.loads) == {0.5}
+
+
+def test_a_window_during_which_the_machine_was_slower_does_not_count(made: Made) -> None:
+    tailor, _ = made(speed=lambda number: 0.5 if number == 4 else 1.0)
+    measured = tailor.energies.measure(replace(REQUEST, rounds=3), quiet)
+    assert sum(phase.left_out for phase in measured.answer.phases) == 1
+    [reason] = [reason for phase in measured.answer.phases for reason in phase.reasons]
+    assert "2.00 times as slow as usual" in reason
+
+
+def test_the_parts_of_a_request_add_up_to_the_whole(made: Made) -> None:
+    tailor, _ = made(others=0.5)
+    [run] = tailor.energies.measure(replace(REQUEST, rounds=2), quiet).answer.runs
+    assert run.whole_j is not None
+    assert run.idle_j is not None
+    parts = [run.idle_j, *run.others_j.values(), *(row.active_j for row in run.services if row.active_j is not None)]
+    assert math.fsum(part.value for part in parts) == pytest.approx(run.whole_j.value)
+    assert OTHERS in run.others_j
+
+
+def test_a_deployment_that_fails_is_told_and_what_was_measured_is_kept(made: Made) -> None:
+    tailor, machine = made()
+
+    def fail(count: int) -> None:
+        if count == 2:
+            raise DeploymentFailed("it did not start", "cache")
+
+    machine.on_deploy = fail
+    with pytest.raises(TrialFailed, match=r"round 3, .*it did not start"):
+        tailor.energies.measure(REQUEST, quiet)
+    kept = load_energy(tailor.energies.records.path("small"))
+    assert len(kept.of("run")) == 2
+    machine.on_deploy = lambda count: None
+    measured = tailor.energies.measure(REQUEST, quiet).measurement
+    assert [len(measured.of(phase)) for phase in ("baseline", "idle", "run")] == [6, 6, 6], "none twice"
+
+
+def test_another_curve_of_the_same_source_is_another_condition(made: Made) -> None:
+    tailor, machine = made()
+    tailor.energies.measure(replace(REQUEST, rounds=1), quiet)
+    machine.meter.curve_ = PowerCurve(1.0, 2.0)
+    with pytest.raises(InputError, match=r"other conditions \(curve\)"):
+        tailor.energies.measure(replace(REQUEST, rounds=2), quiet)
+
+
+def test_a_source_without_a_clock_has_no_cycles_and_has_joules(made: Made) -> None:
+    tailor, machine = made()
+    machine.meter.clocks = lambda: None
+    [run] = tailor.energies.measure(replace(REQUEST, rounds=1), quiet).answer.runs
+    assert run.io is not None
+    assert run.io.cpio is None
+    assert run.io.emio["0.7"].value > 0
+
+
+def test_what_is_not_counted_is_not_called_no_io(made: Made) -> None:
+    tailor, _ = made()
+    measured = tailor.energies.measure(replace(REQUEST, rounds=1), quiet)
+    [cache] = measured.answer.runs[0].services
+    assert cache.io is None
+    assert cache.no_io == "not counted at this level", "the pretended service has no counter of devices"

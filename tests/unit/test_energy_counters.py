@@ -106,11 +106,6 @@ def test_the_network_is_that_of_devices(tmp_path: Path) -> None:
     assert tree(tmp_path, V2, MACHINE).network() == (5000.0, 700.0)
 
 
-def test_the_clock_is_the_mean_of_the_cpus(tmp_path: Path) -> None:
-    assert tree(tmp_path, V2, MACHINE).frequency_hz() == 2.5e9
-    assert tree(tmp_path, {"proc/cpuinfo": "processor : 0\n"}).frequency_hz() is None
-
-
 @pytest.mark.parametrize("version", [V1, V2], ids=["v1", "v2"])
 def test_a_container_has_its_processes(tmp_path: Path, version: dict[str, str]) -> None:
     curve = PowerCurve(50.0, 100.0)
@@ -129,6 +124,13 @@ def test_a_container_has_its_processes(tmp_path: Path, version: dict[str, str]) 
     assert not second.services
     assert second.joules["machine"].value == pytest.approx(2.0 * 75.0), "one of two CPU seconds was busy"
     assert second.losses == 0
+
+
+def test_bytes_that_were_removed_before_they_were_written_do_not_count(tmp_path: Path) -> None:
+    text = "rchar: 0\nwchar: 9000\nread_bytes: 0\nwrite_bytes: 9000\ncancelled_write_bytes: 8000\n"
+    energy = tree(tmp_path, V2, MACHINE, {"proc/77/io": text, "proc/78/io": text})
+    counted = energy.group_counters(energy.cgroups.of(77))
+    assert counted.io["block"] == IoBytes(0.0, 2000.0)
 
 
 def test_replicas_add_up(tmp_path: Path) -> None:

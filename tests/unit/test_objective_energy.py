@@ -34,7 +34,8 @@ CURVE = PowerCurve(100.0, 300.0)
 def test_the_services_have_the_active_part_by_cpu_time() -> None:
     # 200 W above idle at full load; 40 % busy of which the application is half: 40 W for 100 requests/s.
     assert joules_per_request(CURVE, {"application": 0.2, "generator": 0.2}, 1000, 10.0) == pytest.approx(0.4)
-    assert joules_per_request(CURVE, {"application": 0.0, "others": 0.0}, 10, 1.0) == 0.0
+    assert joules_per_request(CURVE, {"application": 0.0, "others": 0.0}, 10, 1.0) is None, "nothing was counted"
+    assert joules_per_request(CURVE, {"application": 0.0, "others": 0.1}, 10, 1.0) == 0.0
     assert joules_per_request(CURVE, {"application": 0.2}, 0, 1.0) is None
 
 

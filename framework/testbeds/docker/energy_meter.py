@@ -21,7 +21,8 @@ SHOWN = 12  # characters of a container's id in the names of its control groups
 class DockerEnergyMeter:
     """Counters of this machine and of containers on it; implements ``framework.ports.energy.EnergyMeter``.
 
-    ``curve``: power of this machine by its utilisation, where it is known.
+    ``curve``: power of this machine by its utilisation, and ``frequency_hz``: the nominal clock of its CPUs, where they
+    are known.
     """
 
     def __init__(
@@ -29,9 +30,11 @@ class DockerEnergyMeter:
         source: PowerSource,
         files: EnergyFiles,
         curve: PowerCurve | None = None,
+        frequency_hz: float | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source, self._files, self._curve, self._now = source, files, curve, now
+        self._frequency_hz = frequency_hz
         self._lock = threading.Lock()  # a source's count depends on the order of its readings
         self._losses = 0
 
@@ -50,17 +53,17 @@ class DockerEnergyMeter:
         return self._curve
 
     def frequency_hz(self) -> float | None:
-        return self._files.frequency_hz()
+        return self._frequency_hz
 
     def read(self, running: Running | None) -> EnergyCounters:
         """Read all now.  Raises KnobRefused, also for a container whose processes are not on this machine."""
-        services = {} if running is None else {name: self._of(c) for name, c in running.containers.items()}
         with self._lock:
             at_s = self._now()
             cpu, cpus = self._files.cpu()
-            joules = self._joules(at_s, cpu)
-            losses = self._losses
-        return EnergyCounters(at_s, cpu, cpus, services, self._io(), self._files.network(), joules, losses)
+            services = {} if running is None else {name: self._of(c) for name, c in running.containers.items()}
+            io, network = self._io(), self._files.network()
+            joules = self._joules(at_s, cpu)  # last: a source may take seconds, and the rest is of one moment
+            return EnergyCounters(at_s, cpu, cpus, services, io, network, joules, self._losses)
 
     def tick(self) -> None:
         with self._lock, suppress(KnobRefused):
@@ -68,10 +71,9 @@ class DockerEnergyMeter:
             self._joules(self._now(), cpu)
 
     def throttle(self, running: Running, disk_mbs: float) -> None:
-        limit = round(1e6 * disk_mbs)
         for container in running.containers.values():
             for replica in container.replicas:
-                self._files.throttle(self._group(replica), limit)
+                self._files.throttle(self._group(replica), round(1e6 * disk_mbs))
 
     def control_s(self) -> float:
         return control_s()

@@ -16,7 +16,7 @@ from framework.testbeds.host.cgroups import Cgroups, Group
 from framework.testbeds.host.disks import Disks, Limit
 from framework.testbeds.host.kernel_numbers import number_in
 
-STAT, DISKS, NETWORK, CPUINFO = "/proc/stat", "/proc/diskstats", "/proc/net/dev", "/proc/cpuinfo"
+STAT, DISKS, NETWORK = "/proc/stat", "/proc/diskstats", "/proc/net/dev"
 SYS_BLOCK, SYS_NETWORK = "/sys/block", "/sys/class/net"
 STATES_SHOWN = 10  # of a CPU in /proc/stat: user nice system idle iowait irq softirq steal guest guest_nice
 FEWEST_STATES = 4  # of a kernel so old that it has no others
@@ -88,15 +88,6 @@ class EnergyFiles:
                 counted = True
         return (float(received), float(sent)) if counted else None
 
-    def frequency_hz(self) -> float | None:
-        """Return the mean clock of the CPUs now; None where the kernel does not tell it."""
-        try:
-            lines = self._files.read(CPUINFO).splitlines()
-            shown = [float(line.partition(":")[2]) for line in lines if line.startswith("cpu MHz")]
-        except (KnobRefused, ValueError):
-            return None
-        return 1e6 * sum(shown) / len(shown) if shown and min(shown) > 0 else None
-
     # ------------------------------------------------------------------ control groups
 
     def group_counters(self, group: Group) -> ServiceCounters:
@@ -105,7 +96,13 @@ class EnergyFiles:
         return ServiceCounters(user_s, system_s, self._io_of(group))
 
     def throttle(self, group: Group, bps: int) -> None:
-        """Limit what a group reads from each disk, and writes to it, to so many bytes a second.  Raises KnobRefused."""
+        """Limit what a group reads from each disk, and writes to it, to so many bytes a second; 0: no longer.
+
+        Raises KnobRefused.
+        """
+        if not bps:
+            self._disks.lift(group)
+            return
         if lack := self._disks.missing():
             raise KnobRefused("disks", lack)
         for disk, name in self._disks.names().items():
@@ -153,11 +150,14 @@ class EnergyFiles:
             if self._files.exists(file):
                 raise
             return {}  # it has just ended
-        shown = _pairs(text.splitlines())
-        return {
-            level: (number_in(shown.get(read, ""), file), number_in(shown.get(written, ""), file))
-            for level, (read, written) in zip(PROCESS_LEVELS, PROCESS_IO, strict=True)
-        }
+        shown = {name: number_in(value, file) for name, value in _pairs(text.splitlines()).items()}
+        try:
+            asked, passed_on = ((shown[read], shown[written]) for read, written in PROCESS_IO)
+        except KeyError as error:
+            raise KnobRefused(file, f"it does not show {error}") from error
+        # Bytes that were changed in memory, and removed before they were written, are counted as written at first.
+        cancelled = shown.get("cancelled_write_bytes", 0)
+        return {"application": asked, "block": (passed_on[0], max(0, passed_on[1] - cancelled))}
 
 
 def _pairs(lines: Iterable[str]) -> dict[str, str]:

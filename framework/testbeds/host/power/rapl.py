@@ -74,7 +74,7 @@ class RaplSource(CountedSource):
 
     def about(self) -> str:
         names = ", ".join(zone.name for zone in self._zones) or "no zone"
-        return f"RAPL counters of {names}: what they have counted, without the rest of the server unless there is psys"
+        return f"RAPL counters of {names}: processors and memory; the rest of the server is in psys alone"
 
     def look(self, at_s: float, seconds: float | None, cpu: CpuTimes) -> dict[str, Joules]:
         now = self._counters()
