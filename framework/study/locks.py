@@ -30,7 +30,7 @@ def process_lock(home: Path, project: str) -> Iterator[None]:
 def file_lock(home: Path, file: Path) -> Iterator[None]:
     """Keep other processes of this TAILOR_HOME from measuring into ``file``.  Raises InputError where one does."""
     place = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:16]
-    with _locked(home / FILES / f"{place}.lock", f"{file}: another process measures into it"):
+    with _locked(home / FILES / f"{place}.lock", f"{file}: it is being measured into"):
         yield
 
 

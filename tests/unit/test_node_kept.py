@@ -98,7 +98,7 @@ with file_lock(Path({str(tailor.backends.home)!r}), Path({str(path)!r})):
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(InputError, match=r"small.json: another process measures into it by another process"):
+        with pytest.raises(InputError, match=r"small.json: it is being measured into by another process"):
             tailor.nodes.measure(REQUEST, quiet)
         assert not machine.driven
         with file_lock(tailor.backends.home, tmp_path / "another.json"):
