@@ -131,8 +131,9 @@ class PretendMachine:
         median *= np.exp(SENSITIVITY * slow)
         latency_ns = (median * 1e6 * np.exp(0.5 * rng.standard_normal(count))).astype(np.int64)
         late = len(self.deployed) in self.invalid_once
+        self.clock.sleep(plan.warmup_s)
         before = usage()
-        self.clock.sleep(seconds)
+        self.clock.sleep(plan.window_s)
         self._load = LoadResult(
             started_ns=started,
             warmup_s=plan.warmup_s,

@@ -119,7 +119,8 @@ class EnergyComparisons:
                 "rate", rate, f"at least {LEAST_RPS * sizes[-1] / sizes[0]:g} requests/s on {sizes[-1]} cores"
             )
         labels = [f"{size}-cores" for size in sizes]
-        made = self._alternating(f"scale-{application.name}", labels, requests, watch, level, again=again)
+        place_of_files = f"scale-{application.name}-{'-'.join(map(str, sizes))}"  # rates are in proportion to the most
+        made = self._alternating(place_of_files, labels, requests, watch, level, again=again)
         points, notes = [], []
         for size, place, measured in zip(sizes, places, made, strict=True):
             point, why = _point(size, answered(_same_clock(measured, made[0]), level))
@@ -131,7 +132,7 @@ class EnergyComparisons:
             projected = projections(cycles)
         except InputError as error:
             return EnergyScaling(application.name, tuple(points), (), (*notes, f"not projected: {error}"), None)
-        path = self._backends.home / "energy" / f"scale-{application.name}" / "cores.svg"
+        path = self._backends.home / "energy" / place_of_files / "cores.svg"
         figure = write_text(path, cores_plot(cycles, projected))
         return EnergyScaling(application.name, tuple(points), projected, tuple(notes), figure)
 
