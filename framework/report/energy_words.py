@@ -88,7 +88,7 @@ def ratio_in_words(ratio: EnergyRatio, first: str, second: str) -> str:
     )
     if ratio.without:
         return f"{text}; not comparable: in {ratio.without} more rounds one of them took less than idle power varies by"
-    if not math.isfinite(ratio.low):
+    if not math.isfinite(ratio.high):
         return f"{text}; {ratio.pairs} pairs are too few for an interval"
     shown = "" if ratio.shown else "; no difference shown"
     return f"{text} [{ratio.low:.3f}, {ratio.high:.3f}], {ratio.pairs} pairs{shown}"

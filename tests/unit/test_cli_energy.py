@@ -75,6 +75,8 @@ def test_two_applications_are_compared(machine: MeteredMachine, tmp_path: Path) 
     assert "no difference shown" in text
     _, few = run("compare", SMALL, str(other), "--rate", "50", "--duration", "20s", "--rounds", "2", "--again")
     assert "2 pairs are too few for an interval" in few
+    assert "larger takes 1.000 times what small takes; 2 pairs are too few" in few, "and none is shown"
+    assert "inf" not in few.replace("information", "")
 
 
 @pytest.mark.parametrize(
