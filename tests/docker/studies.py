@@ -70,6 +70,13 @@ def left_behind(study: str = "") -> list[str]:
     return names
 
 
+def left_behind_of(home: Path) -> list[str]:
+    """Return what the studies of a TAILOR_HOME left behind; other tests run at the same time."""
+    studies = json.loads(tailor(home, "studies", "--json", code=0).stdout)
+    assert studies
+    return [name for study in studies for name in left_behind(study["study"])]
+
+
 def trials_of(home: Path, study: str, **more: str) -> list[dict[str, Any]]:
     """Return the study's trials in order.  Raises Disturbed where a window was refused as invalid."""
     trials: list[dict[str, Any]] = json.loads(tailor(home, "show", study, "--json", code=0, **more).stdout)[

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from framework.config.energy_file import load_energy
-from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind
+from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
@@ -56,7 +56,7 @@ def test_the_energy_of_an_application_is_measured(home: Path, tmp_path: Path) ->
     assert run["idle_j"]["value"] + sum(active) == pytest.approx(run["whole_j"]["value"])
     assert run["whole_j"]["value"] > 0
     assert "estimated, not measured" in page.read_text()
-    assert left_behind() == []
+    assert left_behind_of(home) == []
 
 
 def test_the_bytes_that_a_program_says_are_those_that_the_kernel_counts(tmp_path: Path) -> None:
@@ -68,7 +68,5 @@ def test_the_bytes_that_a_program_says_are_those_that_the_kernel_counts(tmp_path
     assert done.returncode == 0, done.stdout + done.stderr
     for piece in json.loads(kept.read_text())["checkpoint"]:
         assert piece["application_written"] == pytest.approx(piece["account"]["written"], rel=0.01)
-        assert piece["device_written"] == pytest.approx(piece["account"]["written"], rel=0.05), (
-            "others may write a little"
-        )
+        assert piece["device_written"] >= 0.95 * piece["account"]["written"], "others may write too"
         assert piece["user_s"] + piece["system_s"] > 0

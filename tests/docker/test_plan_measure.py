@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind
+from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 NEED = """kind: need
@@ -43,4 +43,4 @@ def test_an_application_is_swept_and_planned_with(home: Path, tmp_path: Path) ->
     assert point["memory_bytes"]["key-value"] > 2**20
     assert point["received_bytes"] > 100
     assert json.loads(done.stdout)["plans"]["plans"]
-    assert left_behind() == []
+    assert left_behind_of(home) == []
