@@ -11,7 +11,8 @@ from framework.bootstrap.adapters import Opened
 from framework.config.energy_file import write_energy
 from framework.model import Deployment, LoadPlan, LoadResult, Running, Usage
 from framework.model.energy import CpuTimes, IoBytes, Joules, Phase, PowerCurve, ServiceCounters
-from framework.model.energy_measurement import EnergyMeasurement, EnergyWindow
+from framework.model.energy_measurement import EnergyMeasurement, EnergyRequest, EnergyWindow
+from framework.model.events import Event
 from framework.ports.testbed import Progress
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
@@ -21,7 +22,22 @@ from tests.fakes import pretend_tailor
 CURVE = PowerCurve(100.0, 300.0)
 CPUS = 4
 CACHE = (Activity(user=0.05), Activity(user=0.5, system=0.3, written={"block": 2e6, "application": 1e6, "device": 4e6}))
-"""What the application's only service does when it is idle, and under load."""
+"""Activity of the application's only service: idle, and under load."""
+
+
+SMALL = Path(__file__).resolve().parent / "cases" / "good" / "small"
+RATE = 50.0
+REQUEST = EnergyRequest(SMALL, rates_rps=(RATE,), window_s=20.0, warmup_s=5.0, rounds=6)
+BUSY = CACHE[1].user + CACHE[1].system  # CPUs under load
+
+
+def quiet(event: Event) -> None:
+    """Watch nothing."""
+
+
+def watts(cores: float) -> float:
+    """Return the power of the machine with so many of its CPUs busy."""
+    return CURVE.watts(cores / CPUS)
 
 
 @dataclass

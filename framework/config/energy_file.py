@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 from framework.config.reading import RECORD_BYTES, read_text
-from framework.config.writing import write_text
+from framework.config.writing import write_rows
 from framework.errors import FileError
 from framework.model.documents import conform, decode, encode
 from framework.model.energy_measurement import EnergyMeasurement
@@ -36,12 +35,7 @@ def load_energy(path: Path) -> EnergyMeasurement:
 
 def write_energy(measurement: EnergyMeasurement, path: Path) -> Path:
     """Write a measurement; the file is whole at any time.  Raises InputError where it cannot be written."""
-    content: dict[str, Any] = {"kind": KIND, "version": VERSION, **encode(measurement)}
-    windows = ",\n  ".join(json.dumps(window) for window in content.pop("windows"))
-    head = ",\n ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
-    text = "{\n " + head + ',\n "windows": [' + (f"\n  {windows}\n ]" if windows else "]") + "\n}\n"
-    written = write_text(path.with_name(path.name + ".new"), text)
-    return written.replace(path)
+    return write_rows(path, {"kind": KIND, "version": VERSION, **encode(measurement)}, "windows")
 
 
 def _check(measurement: EnergyMeasurement) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,7 +9,7 @@ from pydantic import Field, model_validator
 
 from framework.config.checked import Strict, Text, Value, check, refuse
 from framework.config.document import read_document
-from framework.config.writing import write_text
+from framework.config.writing import write_rows
 from framework.model.documents import decode, encode
 from framework.model.node_measurement import NodeMeasurement
 
@@ -98,9 +97,4 @@ def check_kind(path: Path) -> None:
 
 def write_node(node: NodeMeasurement, path: Path) -> Path:
     """Write a node's measurements as JSON, one sweep per line; the file is whole at any time.  Raises InputError."""
-    content = {"kind": KIND, "version": 1, **encode(node)}
-    points = ",\n  ".join(json.dumps(point) for point in content.pop("points"))
-    head = ",\n ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
-    text = "{\n " + head + ',\n "points": [' + (f"\n  {points}\n ]" if points else "]") + "\n}\n"
-    written = write_text(path.with_name(path.name + ".new"), text)
-    return written.replace(path)
+    return write_rows(path, {"kind": KIND, "version": 1, **encode(node)}, "points")

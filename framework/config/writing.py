@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,3 +67,15 @@ def write_text(path: Path, text: str) -> Path:
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     return path
+
+
+def write_rows(path: Path, content: Mapping[str, Any], rows: str) -> Path:
+    """Write JSON with a line for each key, and one for each element of the list at ``rows``.
+
+    The file is whole at any time.  Raises InputError where it cannot be written.
+    """
+    kept = {key: value for key, value in content.items() if key != rows}
+    head = ",\n ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in kept.items())
+    lines = ",\n  ".join(json.dumps(row) for row in content[rows])
+    text = "{\n " + head + f',\n "{rows}": [' + (f"\n  {lines}\n ]" if lines else "]") + "\n}\n"
+    return write_text(path.with_name(path.name + ".new"), text).replace(path)

@@ -24,8 +24,6 @@ DRIFT = 0.2  # of the control work's median time: a window in which it took more
 FEW_CONTROLS = 5  # below it, a median says nothing of what is usual
 WRITEBACK_S = 30.0
 """Seconds after which Linux writes what has changed in memory to the disk (vm.dirty_expire_centisecs)."""
-LAG_S: Mapping[str, float] = {"csv": 10.0, "prometheus": 30.0, "ipmi": 5.0}
-"""Seconds that the newest reading of a power source may be old."""
 LAGS = 4  # times a source's lag: shorter windows have much of what ran before them
 
 
@@ -136,7 +134,7 @@ def _notes(measurement: EnergyMeasurement, level: Level) -> list[str]:
             f"windows of {measurement.window_s:g} s are shorter than the {WRITEBACK_S:g} s after which Linux writes to "
             "the disk: what is not synced may count in a later window"
         )
-    lag_s = LAG_S.get(measurement.source, 0.0)
+    lag_s = measurement.lag_s
     if measurement.window_s < LAGS * lag_s:
         notes.append(
             f"readings of {measurement.source} may be {lag_s:g} s old: windows of {measurement.window_s:g} s have much "

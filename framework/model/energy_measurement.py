@@ -57,7 +57,7 @@ class EnergyMeasurement:
     None where the kernel does not tell it.  ``traced``: whether the load was traced.  ``configuration``: values that
     differ from the defaults.  ``cores``: physical ones that the services could use; 0: all.
     ``disk_mbs``: that each service could read from and write to each disk, in megabytes a second; 0: not limited.
-    ``limits``: on disturbance, as the request set them.
+    ``limits``: on disturbance, as the request set them.  ``lag_s``: that the newest reading of the source may be old.
     ``tracing``: the service that takes the traces, no part of the application; empty where there is none.
     """
 
@@ -82,6 +82,7 @@ class EnergyMeasurement:
     cores: int = 0
     disk_mbs: float = 0.0
     limits: Mapping[str, float] = field(default_factory=dict)
+    lag_s: float = 0.0
     study: str = ""
     tracing: str = ""
     at: str = ""

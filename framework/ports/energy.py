@@ -22,6 +22,10 @@ class PowerSource(Protocol):
     @property
     def label(self) -> Label: ...
 
+    @property
+    def lag_s(self) -> float:
+        """Seconds that its newest reading may be old; 0 for a source that is read now."""
+
     def missing(self) -> str:
         """Say what this machine lacks for it, in one plain sentence; empty where it works here."""
 

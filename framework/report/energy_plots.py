@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from framework.energy.answers import EnergyAnswer, Figure, IoCost, RunAnswer
 from framework.energy.scaling import Projection
 from framework.report.energy_words import phase_name, scale
 from framework.report.figure import BEST, BRIGHT, DEFAULT, OTHER, figure, svg
+
+if TYPE_CHECKING:  # imported where something is drawn: most commands draw nothing
+    from matplotlib.axes import Axes
 
 STATES = {
     "user": BRIGHT[0], "guest": BRIGHT[4], "system": BRIGHT[1], "irq": BRIGHT[5], "softirq": BRIGHT[3],
@@ -116,11 +120,8 @@ def cores_plot(points: Sequence[tuple[int, float]], projected: Sequence[Projecti
     return svg(drawing)
 
 
-def _bars(axes: object, figures: Sequence[Figure], factor: float) -> None:
+def _bars(axes: Axes, figures: Sequence[Figure], factor: float) -> None:
     """Draw a bar for each figure with both of its intervals."""
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)
     axes.barh(range(len(figures)), [entry.value / factor for entry in figures], color=OTHER, height=0.6)
     for row, entry in enumerate(figures):
         if entry.source_low != entry.source_high:

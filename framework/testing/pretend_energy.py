@@ -39,6 +39,7 @@ class PretendSource:
     curve: PowerCurve
     label: Label = "measured"
     name: str = "pretended"
+    lag_s: float = 0.0
     lose: set[int] = field(default_factory=set)
     _numbers: count[int] = field(init=False, default_factory=lambda: count(1))
     _before: tuple[float, CpuTimes] | None = field(init=False, default=None)

@@ -35,8 +35,9 @@ from framework.study.energy_rounds import EnergyRounds
 from framework.study.locks import file_lock
 from framework.study.planning import QUICK_LIMITS
 from framework.study.runner import StudyRunner
+from framework.study.tuned import tuned
 from framework.use_cases.studies import Studies
-from optimizer.space import Configuration, SearchSpace, Value
+from optimizer.space import Configuration, SearchSpace
 
 QUICK_ATTEMPTS, ATTEMPTS = 2, 3
 LEAST_MBS = 0.1  # of a disk
@@ -144,25 +145,15 @@ class Energies:
             curve=meter.curve(),
             frequency_hz=meter.frequency_hz(),
             traced=request.trace,
-            configuration=self._tuned(request.study, application) if request.study else {},
+            configuration=tuned(self._backends.store, request.study, application) if request.study else {},
             cores=request.cores,
             disk_mbs=request.disk_mbs,
             limits=dict(request.limits),
+            lag_s=meter.source.lag_s,
             study=request.study,
             tracing=application.tracing_service,
             at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
         )
-
-    def _tuned(self, study_id: str, application: Application) -> dict[str, Value]:
-        """Return the best configuration of a study.  Raises InputError, NotFound."""
-        study = self._backends.store.get(study_id)
-        if study.directory.resolve() != application.directory.resolve():
-            raise FieldError("from_study", study_id, f"a study of {application.name}, not of {study.application_name}")
-        best = next((trial for trial in self._backends.store.trials(study.id) if trial.number == study.best), None)
-        if best is None:
-            raise FieldError("from_study", study_id, "a study that has found a best configuration")
-        default = SearchSpace.from_dict(study.space).default()
-        return {name: value for name, value in best.configuration.items() if value != default.get(name)}
 
     def _made(
         self,

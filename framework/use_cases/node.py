@@ -36,6 +36,7 @@ from framework.study.node_twin import on_cores, twin_probe, with_requests
 from framework.study.planning import QUICK_LIMITS
 from framework.study.runner import StudyRunner
 from framework.study.sweep import rate_digits
+from framework.study.tuned import tuned
 from framework.use_cases.studies import Studies
 from optimizer.space import Configuration, SearchSpace, Value
 
@@ -145,7 +146,9 @@ class Nodes:
         _check(request)
         configurations: dict[str, Mapping[str, Value]] = {"default": {}}
         if request.study:
-            configurations["tuned"] = self._tuned(request.study, application)
+            changes = tuned(self._backends.store, request.study, application)
+            sets = f".{CPUSET}"  # the sweeps have their own
+            configurations["tuned"] = {name: value for name, value in changes.items() if not name.endswith(sets)}
         machine = self._backends.machine_of(testbed, application)
         named: dict[str, tuple[str, ...]] = {READS: request.reads, WRITES: request.writes}
         kinds = {kind: names for kind, names in named.items() if names} or {str(MIX): ()}
@@ -173,18 +176,6 @@ class Nodes:
             study=request.study,
             at=datetime.fromtimestamp(self._backends.clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
         )
-
-    def _tuned(self, study_id: str, application: Application) -> dict[str, Value]:
-        """Return what the best configuration of a study changes, but for CPU sets.  Raises InputError, NotFound."""
-        study = self._backends.store.get(study_id)
-        if study.directory.resolve() != application.directory.resolve():
-            raise FieldError("from_study", study_id, f"a study of {application.name}, not of {study.application_name}")
-        best = next((trial for trial in self._backends.store.trials(study.id) if trial.number == study.best), None)
-        if best is None:
-            raise FieldError("from_study", study_id, "a study that has found a best configuration")
-        default = SearchSpace.from_dict(study.space).default()
-        changed = {name: value for name, value in best.configuration.items() if value != default.get(name)}
-        return {name: value for name, value in changed.items() if not name.endswith(f".{CPUSET}")}
 
     def _on_twin(self, sweeps: _Sweeps) -> NodeMeasurement:
         application, node = sweeps.application, sweeps.node

@@ -24,29 +24,14 @@ from framework.errors import (
     UnknownName,
 )
 from framework.model.energy import STATES, PowerCurve
-from framework.model.energy_measurement import EnergyRequest
-from framework.model.events import Event
 from framework.testing.pretend_energy import Activity, PretendSource
 from framework.use_cases.energy import missing_steps
-from tests.energy_machine import CACHE, CPUS, CURVE, Made, opened_machines
-
-SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
-RATE = 50.0
-REQUEST = EnergyRequest(SMALL, rates_rps=(RATE,), window_s=20.0, warmup_s=5.0, rounds=6)
-BUSY = CACHE[1].user + CACHE[1].system
-
-
-def quiet(event: Event) -> None:
-    pass
+from tests.energy_machine import BUSY, CACHE, CPUS, CURVE, RATE, REQUEST, SMALL, Made, opened_machines, quiet, watts
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Made]:
     yield from opened_machines(tmp_path)
-
-
-def watts(cores: float) -> float:
-    return CURVE.watts(cores / CPUS)
 
 
 def test_a_request_takes_what_the_machine_does(made: Made) -> None:

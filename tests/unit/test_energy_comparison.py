@@ -15,29 +15,25 @@ from framework.errors import (
     InputError,
 )
 from framework.model.energy import Joules, Phase
-from framework.model.energy_measurement import EnergyRequest, EnergyWindow
-from framework.model.events import Event
+from framework.model.energy_measurement import EnergyWindow
 from framework.study.energy_verdict import ratios
 from framework.use_cases.energy_comparison import by_round
-from tests.energy_machine import CACHE, CPUS, CURVE, Made, energy_measured, opened_machines
-
-SMALL = Path(__file__).resolve().parents[1] / "cases" / "good" / "small"
-RATE = 50.0
-REQUEST = EnergyRequest(SMALL, rates_rps=(RATE,), window_s=20.0, warmup_s=5.0, rounds=6)
-BUSY = CACHE[1].user + CACHE[1].system
-
-
-def quiet(event: Event) -> None:
-    pass
+from tests.energy_machine import (
+    BUSY,
+    CACHE,
+    REQUEST,
+    SMALL,
+    Made,
+    energy_measured,
+    opened_machines,
+    quiet,
+    watts,
+)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Made]:
     yield from opened_machines(tmp_path)
-
-
-def watts(cores: float) -> float:
-    return CURVE.watts(cores / CPUS)
 
 
 def test_two_configurations_are_compared_round_by_round(made: Made, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ LONGEST_S = 60.0  # two readings of watts say nothing about a longer time betwee
 class CountedSource(ABC):
     """Adds up what a source says that the machine used; a subclass reads it.  Implements ``PowerSource.read``."""
 
+    lag_s: float = 0.0
+
     def __init__(self) -> None:
         self._totals: dict[str, Joules] = {}
         self._at_s: float | None = None

@@ -32,6 +32,7 @@ class CsvFileSource(CountedSource):
 
     name = "csv"
     label: Label = "measured"
+    lag_s = STALE_S
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         super().__init__()

@@ -28,6 +28,7 @@ class IpmiSource(CountedSource):
 
     name = "ipmi"
     label: Label = "measured"
+    lag_s = EVERY_S
 
     def __init__(self, here: Surroundings) -> None:
         super().__init__()

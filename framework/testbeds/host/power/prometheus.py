@@ -25,6 +25,7 @@ class PrometheusSource(CountedSource):
 
     name = "prometheus"
     label: Label = "measured"
+    lag_s = STALE_S
 
     def __init__(self, server: MetricServer | None, query: str, now: Callable[[], float]) -> None:
         super().__init__()
