@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from framework.compose.completed import AGENTS, completed
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
-from framework.errors import MissingPrerequisite, UnknownName
+from framework.errors import FieldError, MissingPrerequisite, UnknownName
 from framework.model import Application, Machine, ServiceType, Study
 from framework.model.events import Event, PhaseStarted, PhaseStepStarted
 from framework.model.spans import TraceSet
@@ -37,7 +37,11 @@ Watch = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The application and the adapters for its trials.  ``screen``: predictions of its model, where it has one."""
+    """The application and the adapters for its trials.  ``screen``: predictions of its model, where it has one.
+
+    ``name``: of the testbed, as a study names it.  ``others``: benches of the study's other testbeds, which measure
+    beside this one.
+    """
 
     application: Application
     types: Mapping[str, ServiceType]
@@ -49,6 +53,8 @@ class Bench:
     clock: Clock
     watch: Watch
     screen: Screen | None = None
+    name: str = ""
+    others: tuple[Bench, ...] = ()
 
 
 class Stopwatch:
@@ -99,6 +105,8 @@ class TestbedKind:
     machine and to clean up; None where it leaves nothing behind.  ``colocation``: None where services cannot be moved.
     ``prover``: the testbed that tells what servers have; None where there are no servers.  ``memory``: whether it tells
     how much memory services use.  ``energy``: name of a power source -> counters of energy; None where there are none.
+    ``at``: the kind at an instance, which a study names as ``kind:instance``; it may raise InputError; None where there
+    is only one.
     """
 
     name: str
@@ -114,6 +122,7 @@ class TestbedKind:
     prover: Callable[[Mapping[str, ServiceType]], Prover] | None = None
     memory: bool = True
     energy: Callable[[str], EnergyMeter] | None = None
+    at: Callable[[str], TestbedKind] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +166,17 @@ class Backends:
         )
 
     def kind(self, name: str) -> TestbedKind:
-        """Return the kind of a name.
+        """Return the kind of a name, or of ``name:instance``.
 
-        Raises UnknownName, and MissingPrerequisite for a plug-in that cannot be loaded or whose name is taken.
+        Raises UnknownName, InputError for an instance that the kind does not have, and MissingPrerequisite for a
+        plug-in that cannot be loaded or whose name is taken.
         """
+        whole, (name, colon, instance) = name, name.partition(":")
+        if colon:
+            kind = self.kind(name)
+            if kind.at is None:
+                raise FieldError("testbed", whole, f"{name}, which has no instances")
+            return replace(kind.at(instance), name=whole)
         for kind in self.kinds:
             if kind.name == name:
                 if name in self.plugged_in:
@@ -210,4 +226,5 @@ class Backends:
             clock=self.clock,
             watch=watch,
             screen=self.screen(application, types),
+            name=testbed,
         )

@@ -69,21 +69,30 @@ class Controller:
         self._plan = plan
         self._value = value
         self._complete = complete
+        self._name = bench.name or bench.testbed.name
         known = bench.store.trial_page(study, 0, MOST_TRIALS)
+        if plan.testbeds:
+            known = [trial for trial in known if trial.testbed == self._name]
         self._finished = sum(trial.state not in (TrialState.ABORTED, TrialState.RUNNING) for trial in known)
 
-    def run(self, spec: TrialSpec) -> Trial:
+    def begin(self, spec: TrialSpec) -> Trial:
+        """Record a trial as running, and return it."""
+        wanted = Trial(
+            self._study, 0, spec.purpose, spec.configuration, TrialState.RUNNING,
+            ask=spec.ask, pair=spec.pair, label=spec.label, testbed=self._name, beside=spec.beside,
+        )  # fmt: skip
+        trial = self._bench.store.begin_trial(wanted)
+        self._bench.watch(TrialStarted(trial.number, trial.purpose))
+        return trial
+
+    def run(self, spec: TrialSpec, begun: Trial | None = None) -> Trial:
         """Measure one configuration and record it; return the finished trial, with or without a value.
 
+        ``begun``: its trial, where that was recorded as running before.
         Raises Transient, StoreError: the trial is then recorded as aborted.
         """
         bench = self._bench
-        wanted = Trial(
-            self._study, 0, spec.purpose, spec.configuration, TrialState.RUNNING,
-            ask=spec.ask, pair=spec.pair, label=spec.label,
-        )  # fmt: skip
-        trial = bench.store.begin_trial(wanted)
-        bench.watch(TrialStarted(trial.number, trial.purpose))
+        trial = begun or self.begin(spec)
         began = bench.clock.monotonic()
         outcome: dict[str, Any] = {"state": TrialState.ABORTED, "reason": "interrupted"}
         measurements: list[Measurement] = []

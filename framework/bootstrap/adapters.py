@@ -17,7 +17,7 @@ from framework.bootstrap.storage import storage
 from framework.compose.gate import Gate
 from framework.config.settings import Retention, Settings
 from framework.config.twin_file import load_twin, twin_digest, twin_path
-from framework.errors import InputError, MissingPrerequisite
+from framework.errors import FieldError, InputError, MissingPrerequisite
 from framework.load.registry import GENERATORS
 from framework.model import DOCKER, EXTERNAL_GENERATORS, TWIN, Application, ServiceType
 from framework.model.application import TraceApi
@@ -84,6 +84,7 @@ STORES: Mapping[TraceApi, Store] = {"zipkin": ZipkinStore(), "tempo": TempoStore
 """Trace stores that do not have the load generator's root spans, by their API."""
 
 KEEP_ALL = Retention()
+LONGEST_INSTANCE = 24  # characters of the name of a twin's instance
 MACHINE_S = 5.0  # after so long, an engine that was started or stopped is noticed
 
 
@@ -239,8 +240,15 @@ def refuse_command(application: Application, gate: Gate) -> None:
         )
 
 
-def twin_kind(clock: Clock) -> TestbedKind:
-    """Return the kind that asks the application's twin: no engine is needed."""
+def twin_kind(clock: Clock, instance: str = "") -> TestbedKind:
+    """Return the kind that asks the application's twin: no engine is needed.
+
+    ``instance``: a machine of its own; empty for the one that was calibrated.  Raises FieldError where it is no name.
+    """
+    if len(instance) > LONGEST_INSTANCE or not (instance == "" or instance.isalnum()):
+        raise FieldError(
+            "testbed", f"{TWIN}:{instance}", f"at most {LONGEST_INSTANCE} letters and digits after {TWIN}:"
+        )
 
     def path_of(application: Application) -> Path:
         path = twin_path(application.directory)
@@ -251,7 +259,7 @@ def twin_kind(clock: Clock) -> TestbedKind:
         return path
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
-        twin = TwinTestbed(load_twin(path_of(application)), application, types, clock)
+        twin = TwinTestbed(load_twin(path_of(application)), application, types, clock, instance)
         return Rig(twin, twin, twin)
 
     return TestbedKind(
@@ -264,6 +272,7 @@ def twin_kind(clock: Clock) -> TestbedKind:
         digest=lambda application: {"twin.json": twin_digest(application.directory)},
         inert=lambda application, types: inert(load_twin(path_of(application)), application, types),
         memory=False,  # it has a model of caches only
+        at=None if instance else partial(twin_kind, clock),
     )
 
 

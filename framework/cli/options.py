@@ -133,6 +133,8 @@ def _value(declared: Declared, typed: Any) -> Any:
             return terminal.numbers(typed, declared.flag)
         if get_origin(kind) is tuple:
             of_tuple = _members(get_args(kind)[0])
+            if declared.option.commas:
+                return tuple(part for text in typed for part in text.split(","))
             if StudyId not in of_tuple:
                 return tuple(typed)
             return terminal.history(typed) if Path in of_tuple else tuple(map(StudyId, typed))

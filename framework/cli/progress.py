@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import assert_never
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -28,6 +29,7 @@ from framework.model.events import (
     Event,
     GainExpected,
     NotesGiven,
+    OnTestbed,
     PhaseStarted,
     PhaseStepStarted,
     PriorComputed,
@@ -39,6 +41,7 @@ from framework.model.events import (
     SmallerFound,
     SmallRecommended,
     SpaceReduced,
+    TestbedLost,
     TrialFinished,
     TrialStarted,
     TwinAsked,
@@ -61,6 +64,7 @@ class StudyProgress:
         self._plan = plan
         self._incumbent: float | None = None
         self._trial = ""
+        self._side_by_side: dict[str, str] = {}  # testbed -> its trial
         self._bar = Progress(
             TextColumn("[bold]{task.fields[trial]}[/]"),
             TextColumn("{task.fields[phase]}"),
@@ -120,6 +124,10 @@ class StudyProgress:
                 self._smaller_found(len(configurations))
             case WaitStarted(reason, wait_s):
                 self._console.print(f"[yellow]waiting {wait_s:.0f} s: {reason}")
+            case OnTestbed(testbed, inner):
+                self._on_testbed(testbed, inner)
+            case TestbedLost(testbed, reason):
+                self._console.print(f"[yellow]testbed {escape(testbed)} is lost: {escape(reason)}", soft_wrap=True)
             case TrialStarted(number, purpose):
                 self._trial = f"{purpose} {number}"
                 self._bar.update(self._task, trial=self._trial, phase="")
@@ -135,6 +143,22 @@ class StudyProgress:
                 assert_never(event)
 
     # ------------------------------------------------------------------ inside
+
+    def _on_testbed(self, testbed: str, event: Event) -> None:
+        """Show an event of one of several trials that run at the same time: the bar names them all."""
+        match event:
+            case TrialStarted(number, purpose):
+                self._side_by_side[testbed] = f"{purpose} {number}"
+            case TrialFinished(trial):
+                self._side_by_side.pop(testbed, None)
+                self._trial_finished(trial)
+            case RepetitionFinished(trial_number=number):
+                self._trial = f"{testbed}: trial {number}"
+                self(event)
+            case WaitStarted(reason, wait_s):
+                self._console.print(f"[yellow]{escape(testbed)} waits {wait_s:.0f} s: {escape(reason)}")
+        running = ", ".join(self._side_by_side.values())
+        self._bar.update(self._task, trial=running, phase=f"on {len(self._side_by_side)} testbeds")
 
     def _repetition_finished(self, measurement: Measurement) -> None:
         if measurement.invalid:
@@ -195,4 +219,6 @@ class StudyProgress:
 
     def _name(self, trial: Trial) -> str:
         place = f" pair {trial.pair + 1}" if trial.pair is not None else ""
-        return f"trial {trial.number} ({trial.purpose}{place}{' ' + trial.label if trial.pair is not None else ''})"
+        where = f" on {escape(trial.testbed)}" if self._plan.testbeds else ""
+        label = f" {trial.label}" if trial.pair is not None else ""
+        return f"trial {trial.number} ({trial.purpose}{place}{label}){where}"

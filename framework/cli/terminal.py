@@ -296,11 +296,14 @@ def notes(summary: Summary) -> list[str]:
 def trials_table(trials: list[Trial], objective: str) -> Table:
     """Make a table with a row for each trial; ``objective`` heads the column of its value."""
     table = Table(box=None, pad_edge=False)
-    for column in ("trial", "purpose", "state", objective, "+-", "repetitions", "reason"):
+    several = len({trial.testbed for trial in trials}) > 1
+    for column in ("trial", *(["testbed"] if several else ()), "purpose", "state", objective, "+-", "repetitions",
+                   "reason"):  # fmt: skip
         table.add_column(column, overflow="fold")
     for trial in trials:
         table.add_row(
             str(trial.number),
+            *([escape(trial.testbed)] if several else ()),
             trial.purpose + (f" {trial.label} {trial.pair + 1}" if trial.pair is not None else ""),
             trial.state,
             "" if trial.value is None else f"{trial.value:.2f}",

@@ -169,6 +169,16 @@ class ReplayDiverged(StoredEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class TestbedLost(StoredEvent):
+    """One of several testbeds stays unavailable; the study goes on with the others."""
+
+    __test__ = False  # pytest collects classes of such names
+    kind = "testbed lost"
+    testbed: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetStepStarted:
     """A step before the first trial began: code is compiled, data is copied or seeded."""
 
@@ -245,6 +255,14 @@ class PhaseStepStarted:
     step: str
 
 
+@dataclass(frozen=True, slots=True)
+class OnTestbed:
+    """An event of a trial that runs beside others: on ``testbed``, as the study names it."""
+
+    testbed: str
+    event: Event
+
+
 # ---------------------------------------------------------------------- a sweep
 
 
@@ -303,6 +321,8 @@ Event = (
     | RepetitionFinished
     | PhaseStarted
     | PhaseStepStarted
+    | OnTestbed
+    | TestbedLost
     | RateMeasured
     | ProfileStepStarted
     | ProfileWindowStarted

@@ -37,7 +37,8 @@ class Option:
     experiments only.
 
     ``label``: in the dashboard's form, empty for no field there.  ``kept``: the service has such a file itself; over
-    HTTP, the option says whether to use that file.
+    HTTP, the option says whether to use that file.  ``commas``: several names may be typed in one text, with commas
+    between them.
     """
 
     help: str
@@ -57,6 +58,7 @@ class Option:
     hidden: bool = False
     label: str = ""
     kept: bool = False
+    commas: bool = False
 
     def range(self, low: float | None = None, *, over_http: bool = False) -> str:
         """Return the range in words, empty where there is none.  ``low``: in place of the declared one."""

@@ -69,6 +69,8 @@ class Trial:
     finished_at: str = ""
     quantities: Mapping[str, float] = field(default_factory=dict)  # told by the client of an external study
     costs: Mapping[str, float] = field(default_factory=dict)  # told by the client too: group of parameters -> cost
+    testbed: str = ""  # where it ran, as the study names it; empty in studies of an older Tailor
+    beside: tuple[int, ...] = ()  # asks whose results the optimizer did not know when it suggested this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class TrialSpec:
 
     ``first_seed``: repetition r draws its arrivals with seed number first_seed + r, equal for every configuration.
     ``ask``: index of the optimizer's ask; ``ask_s``: its duration [s].  ``pair``, ``label``: place in a comparison.
-    ``give_up_above``: after a repetition with a larger value, a clear loser is not repeated.
+    ``give_up_above``: after a repetition with a larger value, a clear loser is not repeated.  ``beside``: asks whose
+    results the optimizer did not know.
     """
 
     configuration: Configuration
@@ -89,6 +92,7 @@ class TrialSpec:
     pair: int | None = None
     label: str = ""
     give_up_above: float | None = None
+    beside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,7 @@ class StudyPlan:
     prices: tuple[MachinePrice, ...] = ()  # of machine types that are cheapest for some use, for the quantity "cost"
     power: PowerCurve | None = None  # of the machine, for the quantity "energy"
     prepare_requests: bool = False  # the workload's requests are sent before each warm-up, unmeasured
+    testbeds: tuple[str, ...] = ()  # that measure side by side, the first is the study's; empty: only that one
 
     @property
     def measured_rates(self) -> tuple[float, ...]:

@@ -40,6 +40,16 @@ class TuneRequest:
             label="testbed",
         ),
     ] = "auto"
+    testbeds: Annotated[
+        tuple[str, ...],
+        Option(
+            "Several testbeds that measure side by side, each with an instance where its kind has several",
+            "measurement",
+            written="such as twin:1,twin:2",
+            commas=True,
+            longest=2000,
+        ),
+    ] = ()
     iterations: Annotated[
         int | Literal["auto"],
         Option(

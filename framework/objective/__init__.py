@@ -4,7 +4,7 @@ from framework.objective.evaluate import evaluate
 from framework.objective.outcomes import best_of, constraints, keeps, measured, others, outcome, rank, worst_at
 from framework.objective.rates import rates_of
 from framework.objective.rates_verdict import compare_trials
-from framework.objective.trial import drift_corrected, standard_error, trial_value
+from framework.objective.trial import drift_corrected, on_reference, standard_error, trial_value
 from framework.objective.verdict import compare, compare_groups, coverage
 from framework.objective.warmup import warmup_s
 
@@ -19,6 +19,7 @@ __all__ = [
     "evaluate",
     "keeps",
     "measured",
+    "on_reference",
     "others",
     "outcome",
     "rank",

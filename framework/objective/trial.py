@@ -7,8 +7,8 @@ be zero or negative has no logarithm and is used as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -91,14 +91,44 @@ def baseline_at(at: float, baselines: Sequence[tuple[float, float]]) -> float:
     ordered = sorted(baselines)
     if not ordered or any(value <= 0 for _, value in ordered):
         raise InputError("drift is corrected against at least one baseline, all positive")
-    before = [(position, value) for position, value in ordered if position <= at]
-    after = [(position, value) for position, value in ordered if position > at]
+    weights = baseline_weights(at, [position for position, _ in ordered])
+    return sum(weight * math.log(ordered[place][1]) for place, weight in weights.items())
+
+
+def baseline_weights(at: float, positions: Sequence[float]) -> Mapping[int, float]:
+    """Return index of a baseline -> its weight in the level at ``at``; ``positions`` increase, one at least."""
+    before = [place for place, position in enumerate(positions) if position <= at]
+    after = [place for place, position in enumerate(positions) if position > at]
     if before and after:
-        (t0, v0), (t1, v1) = before[-1], after[0]
-        weight = (at - t0) / (t1 - t0)
-        return (1 - weight) * math.log(v0) + weight * math.log(v1)
+        first, second = before[-1], after[0]
+        weight = (at - positions[first]) / (positions[second] - positions[first])
+        return {first: 1 - weight, second: weight}
     nearest = before[-2:] or after[:2]
-    return sum(math.log(value) for _, value in nearest) / len(nearest)
+    return {place: 1 / len(nearest) for place in nearest}
+
+
+def on_reference(trial: Trial, baselines: Sequence[Trial], reference: float) -> Trial:
+    """Return a trial with its told value on the scale of another testbed, and with the error of its own baselines.
+
+    ``trial``: its told value is on the scale of its testbed's first baseline.  ``baselines``: trials of the default on
+    that testbed, with a value, at least one.  ``reference``: the default's value on the other testbed.  Ratios to the
+    default are carried over; where signs differ there are none, and differences are.  The variance of the trial's ratio
+    is that of its own mean and that of the baselines which it is compared with, both from the pooled spread.
+    """
+    ordered = sorted(baselines, key=lambda baseline: baseline.number)
+    told, level = trial.told_value, ordered[0].value
+    if told is None or level is None:
+        return trial
+    same_sign = level * reference > 0
+    moved = told * reference / level if same_sign else told - level + reference
+    repetitions = len(_values(trial))
+    if trial.standard_error is None or not repetitions:
+        return replace(trial, told_value=moved)
+    spread = trial.standard_error * math.sqrt(repetitions)
+    weights = baseline_weights(trial.number, [baseline.number for baseline in ordered])
+    counts = {place: max(1, len(_values(ordered[place]))) for place in weights}
+    shared = sum(weight**2 / counts[place] for place, weight in weights.items())
+    return replace(trial, told_value=moved, standard_error=spread * math.sqrt(1 / repetitions + shared))
 
 
 def drift_corrected(trial: Trial, baselines: Iterable[Trial]) -> float | None:

@@ -71,6 +71,8 @@ trials = Table(
     Column("finished_at", String(40), nullable=False),
     Column("quantities", JSON, nullable=False),
     Column("costs", JSON, nullable=False),
+    Column("testbed", String(255), nullable=False),
+    Column("beside", JSON, nullable=False),
 )
 
 measurements = Table(

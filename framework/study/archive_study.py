@@ -23,7 +23,7 @@ from optimizer.space import SearchSpace
 MOST_NUMBER = 2**31 - 1  # of trials and the like: the largest that every database stores
 # Lengths of the database's columns, in characters.
 STUDY_TEXTS = {"created_at": 40, "application_hash": 64, "testbed": 32}
-TRIAL_TEXTS = {"label": 64, "started_at": 40, "finished_at": 40}
+TRIAL_TEXTS = {"label": 64, "started_at": 40, "finished_at": 40, "testbed": 255}
 
 Events = Sequence[Mapping[str, Any]]
 MODELS = frozenset({"twin"})  # modelled testbeds of old exports, which have no ``modelled`` field
@@ -80,7 +80,7 @@ def _trials(study: Study, documents: Any) -> list[Trial]:
         if trial.number < 0:
             raise ValueError("a trial of a number below 0")
         _check_texts(trial, TRIAL_TEXTS)
-        _check_numbers(trial.number, trial.ask, trial.pair)
+        _check_numbers(trial.number, trial.ask, trial.pair, *trial.beside)
         _check_digest(trial.documents)
     if len({trial.number for trial in trials}) < len(trials):
         raise ValueError("two trials of one number")

@@ -127,7 +127,7 @@ def _array(values: Any) -> pa.Array:
 def trial_columns(trials: Sequence[Trial]) -> dict[str, list[Any]]:
     """Return the columns of trials.parquet, one row per trial."""
     names = ("number", "purpose", "label", "state", "value", "standard_error", "told_value", "reason", "pair", "ask",
-             "started_at", "finished_at")  # fmt: skip
+             "testbed", "started_at", "finished_at")  # fmt: skip
     columns: dict[str, list[Any]] = {name: [encode(getattr(trial, name)) for trial in trials] for name in names}
     for name in dict.fromkeys(name for trial in trials for name in trial.configuration):
         columns[f"configuration.{name}"] = [trial.configuration.get(name) for trial in trials]

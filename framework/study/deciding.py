@@ -118,16 +118,19 @@ class Decider:
         )
         self._record(replace(self.decisions, prior=points), PriorComputed(points))
 
-    def budget(self, default: Trial, elapsed_s: float) -> None:
-        """Freeze the number of configurations to those that the time limit leaves room for after ``elapsed_s``."""
+    def budget(self, default: Trial, elapsed_s: float, testbeds: int = 1) -> None:
+        """Freeze the number of configurations to those that the time limit leaves room for after ``elapsed_s``.
+
+        ``testbeds``: number of those that measure side by side.
+        """
         plan = self.plan
         if plan.time_limit_s is None or self.decisions.iterations is not None:
             return
         per_trial = default.phases["total"]
         per_pair = plan.arms_of_verdict * per_trial / plan.repetitions
-        left_s = plan.time_limit_s - elapsed_s - plan.pairs * per_pair
+        left_s = plan.time_limit_s - elapsed_s - math.ceil(plan.pairs / testbeds) * per_pair
         drift = 1 + (1 / plan.drift_every if plan.drift_every else 0)
-        affordable = max(1, int(left_s / (per_trial * drift)))
+        affordable = max(1, testbeds * int(left_s / (per_trial * drift)))
         iterations = min(plan.iterations, affordable)
         self._record(replace(self.decisions, iterations=iterations), BudgetFrozen(iterations))
 

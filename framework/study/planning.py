@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import framework
+from framework.bench import TestbedKind
 from framework.config.bottlenecks_file import load_bottlenecks
 from framework.config.configuration_file import load_configuration
 from framework.config.outcomes import quantity
@@ -51,6 +52,8 @@ QUICK: Mapping[str, Any] = {
 # It works on a busy machine too: these limits allow disturbance that a full study rejects.
 QUICK_LIMITS = {"stolen_cpu": 0.15, "generator_lag": 0.5, "p95_disagreement": 0.1}
 QUICK_ON_MODEL = 60  # configurations
+MOST_TESTBEDS = 64  # of one study
+LONGEST_TESTBED = 32  # characters of a name: as the store keeps the study's first
 MOST_RATES = 8  # of one study: each costs a warm-up and a window in every repetition
 
 
@@ -157,6 +160,32 @@ def check_request(request: TuneRequest, application: Application) -> None:
     _check_ranges(request)
     _check_auto(request, objective)
     _check_rates(request, application)
+
+
+def check_testbeds(request: TuneRequest, kinds: Sequence[TestbedKind], application: Application) -> None:
+    """Raise InputError where several testbeds cannot measure one study.  ``kinds``: of the testbeds, in their order."""
+    names, field = request.testbeds, FieldName("testbeds")
+    if not names:
+        return
+    if len(set(names)) < len(names) or len(names) > MOST_TESTBEDS:
+        raise FieldError("testbeds", ",".join(names), f"at most {MOST_TESTBEDS}, each once")
+    if "testbed" in request.given:
+        raise InputError(field, ": found ", FieldName("testbed"), " too; allowed: one of them")
+    for name in names:
+        if len(name) > LONGEST_TESTBED:
+            raise FieldError("testbeds", name, f"names of at most {LONGEST_TESTBED} characters")
+    if len({kind.modelled for kind in kinds}) > 1:
+        raise FieldError(
+            "testbeds", ",".join(names), "all measured, or all modelled: a model's values are no machine's"
+        )
+    objective = application.objective
+    alone = {
+        "rates": request.rates, "target_ms": request.target_ms, "also": request.also or objective.also,
+        "placement": request.placement != "none",
+    }  # fmt: skip
+    for other, is_asked in alone.items():
+        if is_asked:
+            raise InputError(field, ": not with ", FieldName(other), ", which a study on one testbed can have")
 
 
 def _check_auto(request: TuneRequest, objective: Objective) -> None:
@@ -279,6 +308,7 @@ def study_plan(
         over=request.over,
         weights=request.weights,
         prepare_requests=application.prepare_requests,
+        testbeds=request.testbeds,
     )
 
 

@@ -7,6 +7,7 @@ replaying the recorded asks and tells.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -57,7 +58,7 @@ class Procedure:
         times = [service for m in default.measurements if not m.invalid for service in m.services]
         self._space = along_the_path(self._space, times)
         self._decider.prior(self._space)
-        self._decider.budget(default, self._bench.clock.monotonic() - self._began)
+        self._decider.budget(default, self._bench.clock.monotonic() - self._began, 1 + len(self._bench.others))
         optimizer = self._optimizer()
         self._search(optimizer)
         best = self._recommended(optimizer)
@@ -74,7 +75,7 @@ class Procedure:
             self._space,
             self._bench.application.objective,
             self._trials,
-            self._runner.run,
+            self._measure_groups,
         )
         observations = [point for trial in self._candidates() for point in self._observations(trial)]
         full = self._in_space(best) or self._space.default()
@@ -85,6 +86,14 @@ class Procedure:
         full = self._space.validate({name: chosen[name] for name in self._space.names})
         more = self._plan.minimal - (self._decider.decisions.small is not None)
         comparison.shrink(chosen, self._decider.smaller(self._space, observations, full, more))
+
+    def _measure_groups(self, groups: Sequence[Sequence[TrialSpec]]) -> None:
+        """Run each trial of the verdict's groups that is not there yet, group after group."""
+        for group in groups:
+            done = {t.label for t in self._trials.finished(group[0].purpose) if t.pair == group[0].pair}
+            for spec in group:
+                if spec.label not in done:
+                    self._runner.run(spec)
 
     def _makes_small(self, full: Configuration) -> bool:
         """Return whether the verdict compares the few changes that matter with all of them.
@@ -99,10 +108,10 @@ class Procedure:
     def _default(self) -> Trial:
         # A default without a value ended its study; a study that is resumed after that measures it again.
         done = [t for t in self._trials.finished("default") if t.state is TrialState.COMPLETED]
-        default = _measured(done[-1] if done else self._first_default())
+        default = measured_default(done[-1] if done else self._first_default())
         while self._decider.warmup(default):
             self._runner.follow(self._plan)
-            default = _measured(self._first_default())
+            default = measured_default(self._first_default())
         return default
 
     def _first_default(self) -> Trial:
@@ -257,7 +266,7 @@ class Procedure:
         return [observation(trial, configuration, self._space, objective, guided=guided)] if configuration else []
 
 
-def _measured(default: Trial) -> Trial:
+def measured_default(default: Trial) -> Trial:
     """Return the default's trial.  Raises TrialFailed where it has no value: nothing can be compared with it."""
     if default.state is not TrialState.COMPLETED:
         raise TrialFailed(f"the default configuration could not be measured: {default.reason}")

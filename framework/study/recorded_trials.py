@@ -32,6 +32,15 @@ class RecordedTrials:
         """Return the finished trials of a purpose, oldest first, without aborted ones."""
         return [trial for trial in self.all() if trial.purpose == purpose and trial.state in FINISHED]
 
+    def of_pairs(self, purpose: str) -> list[Trial]:
+        """Return the finished trials of a purpose's pairs, each pair's from one testbed: the one that has it last.
+
+        Where a testbed was lost in the middle of a pair, the pair was measured anew on another one.
+        """
+        finished = self.finished(purpose)
+        place = {trial.pair: trial.testbed for trial in finished}
+        return [trial for trial in finished if trial.testbed in ("", place[trial.pair])]
+
     def valued(self) -> list[Trial]:
         """Return the completed trials that have a value, oldest first."""
         return [trial for trial in self.all() if trial.state is TrialState.COMPLETED and trial.value is not None]

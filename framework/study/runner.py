@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -10,9 +10,17 @@ from typing import TypeVar
 from framework.bench import Backends, Bench, Watch
 from framework.controller import Controller
 from framework.critical_path.service_time import compile_once
-from framework.errors import InputError, Interrupted, StoreBusy, StoreError, TailorError, Transient
+from framework.errors import (
+    InputError,
+    Interrupted,
+    MissingPrerequisite,
+    StoreBusy,
+    StoreError,
+    TailorError,
+    Transient,
+)
 from framework.model import EXTERNAL, Application, Study, StudyState, Trial, TrialState
-from framework.model.events import DatasetStepStarted, NotesGiven
+from framework.model.events import DatasetStepStarted, NotesGiven, TestbedLost
 from framework.model.study import project_name
 from framework.ports.testbed import Testbed
 from framework.study.imported import needs_application
@@ -70,7 +78,9 @@ class StudyRunner:
         application = self._backends.application(study.directory)
         if application.content_hash != study.application_hash:
             raise InputError(f"{application.directory} changed since study {study.id} began; start a new study")
-        if self._backends.kind(study.testbed).digest(application).items() - study.versions.items():
+        if any(
+            self._backends.kind(name).digest(application).items() - study.versions.items() for name in _names(study)
+        ):
             raise InputError(
                 f"the {study.testbed} of {application.name} changed since study {study.id} began; start a new study"
             )
@@ -82,19 +92,22 @@ class StudyRunner:
     def _leased(
         self, study: Study, application: Application, watch: Watch, work: Callable[[Bench, SearchSpace], T]
     ) -> T:
-        types = self._backends.types_on(self._backends.machine_of(study.testbed, application))
-        bench = self._backends.bench(study.testbed, application, types, watch)
+        # Several testbeds are deployed to alike, for the machine of the first, which may be away when a study goes on.
+        machine = study.machine if study.plan.testbeds else self._backends.machine_of(study.testbed, application)
+        types = self._backends.types_on(machine)
+        benches = [self._backends.bench(name, application, types, watch) for name in _names(study)]
         done = False
         try:
-            bench.testbed.check(application)
-            said = self._give_notes(bench, study.id, ())
+            there = self._there(study, benches, lambda one: one.testbed.check(application))
+            said = self._give_notes(there[0], study.id, ())
             self._store.set_state(study.id, StudyState.RUNNING)
-            self.clean_dead(bench.testbed)
+            there = self._there(study, there, lambda one: self.clean_dead(one.testbed))
             self._abort_unfinished(study.id)
             space = SearchSpace.from_dict(study.space)
-            bench.watch(DatasetStepStarted("compiling (the first time)"))
+            watch(DatasetStepStarted("compiling (the first time)"))
             compile_once()
-            self._dataset(bench, study, space)
+            there = self._there(study, there, lambda one: self._dataset(one, study, space))
+            bench = replace(there[0], others=tuple(there[1:]))
             self._give_notes(bench, study.id, said)
             result = work(bench, space)
             self._store.set_state(study.id, StudyState.COMPLETED)
@@ -111,9 +124,43 @@ class StudyRunner:
             raise
         finally:
             try:
-                bench.testbed.clean(project_name(study.id), data=done)  # a study that is resumed needs the same data
+                self._clean(study, benches, data=done)  # a study that is resumed needs the same data
             finally:
                 self._lease.release(study.id)
+
+    def _there(self, study: Study, benches: Sequence[Bench], work: Callable[[Bench], object]) -> Sequence[Bench]:
+        """Do ``work`` on each bench; return those that are there.
+
+        Of several testbeds, one that is away is left out; raises what it raised where all are away.
+        """
+        there, away = [], []
+        for bench in benches:
+            try:
+                work(bench)
+                there.append(bench)
+            except StoreBusy:
+                raise
+            except (Transient, MissingPrerequisite) as error:
+                away.append((bench, error))
+        if not there:
+            raise away[0][1]
+        for bench, reason in away:
+            lost = TestbedLost(bench.name, str(reason))
+            self._store.add_event(study.id, lost)
+            bench.watch(lost)
+        return there
+
+    def _clean(self, study: Study, benches: Sequence[Bench], *, data: bool) -> None:
+        """Clean every testbed of a study, whatever happens on another; raise the first error of one that is there."""
+        errors = []
+        for bench in benches:
+            try:
+                bench.testbed.clean(project_name(study.id), data=data)
+            except TailorError as error:
+                errors.append(error)
+        lost = len(benches) > 1 and all(isinstance(error, Transient | MissingPrerequisite) for error in errors)
+        if errors and not lost:  # what is left on one that is away, the next study there or `tailor clean` removes
+            raise errors[0]
 
     def _stopped(self, study: str, state: StudyState, message: str) -> None:
         """Record why a study stopped; where the store cannot be written it stays "running" until it is resumed."""
@@ -161,3 +208,8 @@ class StudyRunner:
         """Return the projects on the testbed that belong to another TAILOR_HOME, running or not."""
         ours = {project_name(study.id) for study in self._store.studies()}.union(known_projects(self._backends.home))
         return sorted(set(testbed.projects()) - ours)
+
+
+def _names(study: Study) -> tuple[str, ...]:
+    """Return the names of the testbeds that a study runs on, the reference first."""
+    return study.plan.testbeds or (study.testbed,)

@@ -35,7 +35,11 @@ WITHOUT = "without "
 
 
 class FinalComparison:
-    """Compares configurations by fresh trials.  ``measure``: runs one trial and records it in ``trials``."""
+    """Compares configurations by fresh trials.
+
+    ``measure``: runs groups of trials, each group in its order and on one testbed, and records them in ``trials``; what
+    is there already is not measured again.
+    """
 
     def __init__(
         self,
@@ -45,7 +49,7 @@ class FinalComparison:
         space: SearchSpace,
         objective: Objective,
         trials: RecordedTrials,
-        measure: Callable[[TrialSpec], Trial],
+        measure: Callable[[Sequence[Sequence[TrialSpec]]], None],
     ) -> None:
         self._store = store
         self._study = study
@@ -75,8 +79,7 @@ class FinalComparison:
         if small is not None:
             arms |= {"best": Configuration(small.full), SMALL: Configuration(small.values)}
             arms |= {without(change): self._reset(arms[SMALL], change.names) for change in _risky(small)}
-        for pair in range(self._plan.pairs):
-            self._group(pair, arms)
+        self._groups(range(self._plan.pairs), arms)
         measured = {label: self._arm(label, range(self._plan.pairs)) for label in arms}
         main = self._compared(measured["default"], measured["best"]) if "best" in measured else None
         self._record(main, self._rivals(measured, "best" if "best" in measured else None))
@@ -147,8 +150,7 @@ class FinalComparison:
         """Compare a configuration with the default on pairs that no decision was taken from."""
         pairs = range(self._pairs_done, self._pairs_done + self._plan.pairs)
         self._pairs_done = pairs.stop
-        for pair in pairs:
-            self._group(pair, {"default": self._default, "best": candidate})
+        self._groups(pairs, {"default": self._default, "best": candidate})
         return self._compared(self._arm("default", pairs), self._arm("best", pairs))
 
     def _reset(self, configuration: Configuration, names: Iterable[str]) -> Configuration:
@@ -157,7 +159,7 @@ class FinalComparison:
 
     def _set_best(self, label: str, first: int = 0) -> None:
         """Record the first valued trial of an arm of the verdict, from pair ``first`` on, as the study's best."""
-        rows = (t for t in self._trials.finished("verdict") if t.label == label and t.value is not None)
+        rows = (t for t in self._trials.of_pairs("verdict") if t.label == label and t.value is not None)
         number = next((t.number for t in rows if t.pair is not None and t.pair >= first), None)
         if number is not None:
             self._store.set_best(self._study, number)
@@ -169,8 +171,7 @@ class FinalComparison:
         labels = [f"smaller {number + 1}" for number in range(len(candidates))]
         arms = {"full": full, **dict(zip(labels, candidates, strict=True))}
         pairs = range(self._plan.pairs)
-        for pair in pairs:
-            self._group(pair, arms, "minimal", MINIMAL_SEED)
+        self._groups(pairs, arms, "minimal", MINIMAL_SEED)
         reference = self._arm("full", pairs, "minimal")
         for label, candidate in zip(labels, candidates, strict=True):
             compared = self._compared(reference, self._arm(label, pairs, "minimal"))
@@ -196,20 +197,26 @@ class FinalComparison:
         compared = {name: verdict for name, verdict in rivals.items() if verdict is not None}
         self._store.set_verdict(self._study, main, compared)
 
-    def _group(
-        self, pair: int, arms: Mapping[str, Configuration], purpose: Purpose = "verdict", first_seed: int = VERDICT_SEED
+    def _groups(
+        self,
+        pairs: range,
+        arms: Mapping[str, Configuration],
+        purpose: Purpose = "verdict",
+        first_seed: int = VERDICT_SEED,
     ) -> None:
-        """Run each arm that this group lacks, in random order."""
-        done = {t.label for t in self._trials.finished(purpose) if t.pair == pair}
-        labels = list(arms)
-        np.random.default_rng([self._plan.seed, first_seed, pair]).shuffle(labels)
-        for label in labels:
-            if label not in done:
-                self._measure(TrialSpec(arms[label], purpose, 1, first_seed + pair, pair=pair, label=label))
+        """Measure groups of one run of each arm, in random order."""
+        groups = []
+        for pair in pairs:
+            labels = list(arms)
+            np.random.default_rng([self._plan.seed, first_seed, pair]).shuffle(labels)
+            groups.append(
+                [TrialSpec(arms[label], purpose, 1, first_seed + pair, pair=pair, label=label) for label in labels]
+            )
+        self._measure(groups)
 
     def _arm(self, label: str, pairs: range, purpose: Purpose = "verdict") -> dict[int, Trial]:
         """Return group number -> trial of one arm, without those that have no value."""
-        rows = [(t.pair, t) for t in self._trials.finished(purpose) if t.label == label and t.value is not None]
+        rows = [(t.pair, t) for t in self._trials.of_pairs(purpose) if t.label == label and t.value is not None]
         return {pair: trial for pair, trial in rows if pair is not None and pair in pairs}
 
     def _compared(self, reference: Mapping[int, Trial], candidate: Mapping[int, Trial]) -> Verdict | None:
@@ -217,7 +224,7 @@ class FinalComparison:
 
     def _keeps_limits(self, label: str, purpose: Purpose) -> bool:
         """Return whether the mean of each constraint over an arm's runs keeps its limit."""
-        runs = [constraints(t, self._objective) for t in self._trials.finished(purpose) if t.label == label]
+        runs = [constraints(t, self._objective) for t in self._trials.of_pairs(purpose) if t.label == label]
         return all(
             float(np.mean([run[name] for run in runs if name in run])) <= 0 for name in {n for r in runs for n in r}
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.bench import Watch
@@ -15,6 +15,7 @@ from framework.model import Measurement, Study, Trial, TrialState
 from framework.model.events import (
     DatasetStepStarted,
     Event,
+    OnTestbed,
     PhaseStarted,
     PhaseStepStarted,
     RepetitionFinished,
@@ -58,6 +59,7 @@ class _Observer:
     sink: SpanSink
     study: Study
     open: list[tuple[int, str, object]] = field(default_factory=list)  # (level, name, span), outermost first
+    beside: dict[str, _Observer] = field(default_factory=dict)  # of testbeds whose trials run at the same time
 
     def __post_init__(self) -> None:
         plan = self.study.plan
@@ -67,6 +69,10 @@ class _Observer:
 
     def __call__(self, event: Event) -> None:
         match event:
+            case OnTestbed(testbed, inner):
+                if testbed not in self.beside:
+                    self.beside[testbed] = _Observer(self.sink, replace(self.study, testbed=testbed))
+                self.beside[testbed](inner)
             case DatasetStepStarted(step):
                 self._begin_unless_open("seed")
                 self._begin(STEP, step)
@@ -88,6 +94,8 @@ class _Observer:
                 self._end_trial(trial)
 
     def stop(self, error: str) -> None:
+        for observer in self.beside.values():
+            observer.stop(error)
         self._end(STUDY, {}, error)
         self.sink.flush()
 

@@ -43,8 +43,17 @@ class TwinTestbed:
     name = "twin"
     modelled = True
 
-    def __init__(self, twin: Twin, application: Application, types: Mapping[str, ServiceType], clock: Clock) -> None:
+    def __init__(
+        self,
+        twin: Twin,
+        application: Application,
+        types: Mapping[str, ServiceType],
+        clock: Clock,
+        instance: str = "",
+    ) -> None:
         self._twin = twin
+        self._instance = instance
+        self._machine_factor = machine_factor(twin, instance)
         self._application = application
         self._types = types
         self._clock = clock
@@ -175,10 +184,17 @@ class TwinTestbed:
         """Draw a factor for the run's service times, so that runs of one configuration vary as on the real machine.
 
         It follows from the plan's seed, the trial and the repetition, so a study that is resumed draws the same ones.
+        Another instance draws others, and its machine has a factor of its own.
         """
-        key = [plan.seed, *(deployment.labels.get(f"tailor.{name}", "") for name in ("trial-index", "repetition"))]
+        instance = [self._instance] if self._instance else []
+        key = [
+            *instance,
+            plan.seed,
+            *(deployment.labels.get(f"tailor.{name}", "") for name in ("trial-index", "repetition")),
+        ]
         seed = zlib.crc32(repr(key).encode())
-        return float(np.exp(self._twin.run_spread * np.random.default_rng(seed).standard_normal()))
+        drawn = np.random.default_rng(seed).standard_normal()
+        return self._machine_factor * float(np.exp(self._twin.run_spread * drawn))
 
     # ------------------------------------------------------------------ TraceReader
 
@@ -198,6 +214,18 @@ class TwinTestbed:
             generator=GENERATOR,
             origin_ns=self._origin_ns,
         )
+
+
+def machine_factor(twin: Twin, instance: str) -> float:
+    """Return the factor of an instance's service times: log-normal, with the spread between runs of one machine.
+
+    How far machines of one kind differ was not measured; that spread is.  The factor follows from the instance's name,
+    so that an instance is the same machine in every study.  1 for the twin itself, which has no instance.
+    """
+    if not instance:
+        return 1.0
+    seed = zlib.crc32(f"machine {instance}".encode())
+    return float(np.exp(twin.run_spread * np.random.default_rng(seed).standard_normal()))
 
 
 def _in_window(before: Usage, after: Usage, seconds: float, share: float) -> Usage:

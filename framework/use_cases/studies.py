@@ -13,9 +13,17 @@ from framework.model.job import ENGINE
 from framework.study.imported import remove_description
 from framework.study.new_optimizer import new_optimizer
 from framework.study.objective import power_of, refuse_cost, with_objective
-from framework.study.planning import check_request, edited, first_decisions, quick_on_model, study_plan, versions
-from framework.study.procedure import Procedure
+from framework.study.planning import (
+    check_request,
+    check_testbeds,
+    edited,
+    first_decisions,
+    quick_on_model,
+    study_plan,
+    versions,
+)
 from framework.study.runner import StudyRunner
+from framework.study.side_by_side import procedure_of
 from framework.study.transferred import transferred
 from framework.study.warm_start import history, service_importance
 from framework.use_cases.catalogue import Catalogue
@@ -44,13 +52,17 @@ class Studies:
             application = self._backends.application(request.application)
         check_request(request, application)
         application = with_objective(application, request.objective or "")
-        kind = self._backends.choose(request.testbed, application)
+        kind = self._backends.choose(request.testbeds[0] if request.testbeds else request.testbed, application)
+        others = [self._backends.kind(name) for name in request.testbeds[1:]]
+        check_testbeds(request, [kind, *others], application)
         if not kind.memory:
             refuse_cost(request, application.objective, kind.name)
         if request.quick and kind.modelled:
             request = quick_on_model(request)
         testbed = kind.open(application, {}).testbed
         testbed.check(application)
+        for other in others:
+            other.open(application, {}).testbed.check(application)
         application = self._backends.application(request.application)  # its images are here now, and say more
         application = with_objective(application, request.objective or "")
         space = self._catalogue.space(application, request, kind.name)
@@ -70,7 +82,10 @@ class Studies:
             application_hash=application.content_hash,
             space=space.to_dict(),
             machine=testbed.machine(),
-            versions={**versions(), **kind.digest(application)},
+            versions={
+                **versions(),
+                **{file: digest for one in (kind, *others) for file, digest in one.digest(application).items()},
+            },
             testbed=kind.name,
             modelled=kind.modelled,
             decisions=decisions,
@@ -96,7 +111,7 @@ class Studies:
         study = self._store.get(study_id)
         if study.state is StudyState.COMPLETED:
             return study
-        finished = self._runner.on_bench(study, watch, lambda bench, space: Procedure(bench, study, space).run())
+        finished = self._runner.on_bench(study, watch, lambda bench, space: procedure_of(bench, study, space).run())
         return replace(finished, state=StudyState.COMPLETED)
 
     def delete(self, study_id: str) -> None:
@@ -107,4 +122,5 @@ class Studies:
 
     def resource(self, study: Study) -> str:
         """Return the resource that a study needs for itself alone while it runs; empty where it needs none."""
-        return ENGINE if self._backends.kind(study.testbed).exclusive else ""
+        names = study.plan.testbeds or (study.testbed,)
+        return ENGINE if any(self._backends.kind(name).exclusive for name in names) else ""

@@ -15,6 +15,7 @@ from framework.errors import Interrupted, TailorError, Transient
 from framework.model import StudyState
 from framework.model.events import (
     Event,
+    OnTestbed,
     PhaseStarted,
     PhaseStepStarted,
     RepetitionFinished,
@@ -140,6 +141,8 @@ class _Stopping:
     def __call__(self, event: Event) -> None:
         if self._leaving.is_set():
             raise Interrupted("the worker leaves")
+        if isinstance(event, OnTestbed):  # trials run at the same time: the progress is that of the latest event
+            event = event.event
         self._note(event)
         trial_finished = isinstance(event, TrialFinished)
         if time.monotonic() - self._asked > ASKED_EVERY_S or trial_finished:
