@@ -39,8 +39,7 @@ Watch = Callable[[Event], None]
 class Bench:
     """The application and the adapters for its trials.  ``screen``: predictions of its model, where it has one.
 
-    ``name``: of the testbed, as a study names it.  ``others``: benches of the study's other testbeds, which measure
-    beside this one.
+    ``name``: of the testbed, as a study names it.  ``team``: the benches of all testbeds of a study that has several.
     """
 
     application: Application
@@ -54,7 +53,7 @@ class Bench:
     watch: Watch
     screen: Screen | None = None
     name: str = ""
-    others: tuple[Bench, ...] = ()
+    team: tuple[Bench, ...] = ()
 
 
 class Stopwatch:

@@ -58,7 +58,7 @@ class Procedure:
         times = [service for m in default.measurements if not m.invalid for service in m.services]
         self._space = along_the_path(self._space, times)
         self._decider.prior(self._space)
-        self._decider.budget(default, self._bench.clock.monotonic() - self._began, 1 + len(self._bench.others))
+        self._decider.budget(default, self._bench.clock.monotonic() - self._began, max(1, len(self._bench.team)))
         optimizer = self._optimizer()
         self._search(optimizer)
         best = self._recommended(optimizer)

@@ -107,7 +107,7 @@ class StudyRunner:
             watch(DatasetStepStarted("compiling (the first time)"))
             compile_once()
             there = self._there(study, there, lambda one: self._dataset(one, study, space))
-            bench = replace(there[0], others=tuple(there[1:]))
+            bench = replace(there[0], team=tuple(there) if study.plan.testbeds else ())
             self._give_notes(bench, study.id, said)
             result = work(bench, space)
             self._store.set_state(study.id, StudyState.COMPLETED)

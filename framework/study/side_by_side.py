@@ -38,7 +38,7 @@ BASELINES = ("default", "drift")
 
 
 class SideBySide(Procedure):
-    """Runs a study on its bench and on the ``others`` of the bench.  ``crew``: None for a thread for each of them."""
+    """Runs a study on the ``team`` of its bench.  ``crew``: None for a thread for each of them."""
 
     def __init__(self, bench: Bench, study: Study, space: SearchSpace, crew: Crew | None = None) -> None:
         super().__init__(bench, study, space)
