@@ -173,8 +173,9 @@ class Backends:
         whole, (name, colon, instance) = name, name.partition(":")
         if colon:
             kind = self.kind(name)
-            if kind.at is None:
-                raise FieldError("testbed", whole, f"{name}, which has no instances")
+            if kind.at is None or not instance:
+                allowed = name if kind.at is None else f"{name}, or an instance behind {name}:"
+                raise FieldError("testbed", whole, allowed)
             return replace(kind.at(instance), name=whole)
         for kind in self.kinds:
             if kind.name == name:
