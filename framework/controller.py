@@ -79,7 +79,7 @@ class Controller:
         """Record a trial as running, and return it."""
         wanted = Trial(
             self._study, 0, spec.purpose, spec.configuration, TrialState.RUNNING,
-            ask=spec.ask, pair=spec.pair, label=spec.label, testbed=self._name, beside=spec.beside,
+            ask=spec.ask, pair=spec.pair, label=spec.label, testbed=self._name, pending_asks=spec.pending_asks,
         )  # fmt: skip
         trial = self._bench.store.begin_trial(wanted)
         self._bench.watch(TrialStarted(trial.number, trial.purpose))

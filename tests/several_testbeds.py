@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def site(
     application, types = pretend_application(directory), pretend_types()
     for name in plan.testbeds:
         factor = (speeds or {}).get(name, 1.0)
-        machine = PretendMachine(clocks[name], lambda c, factor=factor: factor * scale(c), **options)
+        machine = PretendMachine(clocks[name], partial(_scaled, factor, scale), **options)
         machines[name] = machine
         benches.append(
             Bench(
@@ -76,3 +77,7 @@ def site(
     space = search_space(application, types, cores=2, memory_mib=4096)
     store.create(Study("s1", "now", StudyState.CREATED, plan, "0", space.to_dict(), MACHINE, {}, plan.testbeds[0]))
     return Site(bench, machines, clock, clocks)
+
+
+def _scaled(factor: float, scale: Callable[[Any], float], configuration: Any) -> float:
+    return factor * scale(configuration)

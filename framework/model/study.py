@@ -70,7 +70,7 @@ class Trial:
     quantities: Mapping[str, float] = field(default_factory=dict)  # told by the client of an external study
     costs: Mapping[str, float] = field(default_factory=dict)  # told by the client too: group of parameters -> cost
     testbed: str = ""  # where it ran, as the study names it; empty in studies of an older Tailor
-    beside: tuple[int, ...] = ()  # asks whose results the optimizer did not know when it suggested this one
+    pending_asks: tuple[int, ...] = ()  # asks whose results the optimizer did not know when it suggested this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class TrialSpec:
 
     ``first_seed``: repetition r draws its arrivals with seed number first_seed + r, equal for every configuration.
     ``ask``: index of the optimizer's ask; ``ask_s``: its duration [s].  ``pair``, ``label``: place in a comparison.
-    ``give_up_above``: after a repetition with a larger value, a clear loser is not repeated.  ``beside``: asks whose
-    results the optimizer did not know.
+    ``give_up_above``: after a repetition with a larger value, a clear loser is not repeated.
+    ``pending_asks``: asks whose results the optimizer did not know.
     """
 
     configuration: Configuration
@@ -92,7 +92,7 @@ class TrialSpec:
     pair: int | None = None
     label: str = ""
     give_up_above: float | None = None
-    beside: tuple[int, ...] = ()
+    pending_asks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ trials = Table(
     Column("quantities", JSON, nullable=False),
     Column("costs", JSON, nullable=False),
     Column("testbed", String(255), nullable=False),
-    Column("beside", JSON, nullable=False),
+    Column("pending_asks", JSON, nullable=False),
 )
 
 measurements = Table(

@@ -80,7 +80,7 @@ def _trials(study: Study, documents: Any) -> list[Trial]:
         if trial.number < 0:
             raise ValueError("a trial of a number below 0")
         _check_texts(trial, TRIAL_TEXTS)
-        _check_numbers(trial.number, trial.ask, trial.pair, *trial.beside)
+        _check_numbers(trial.number, trial.ask, trial.pair, *trial.pending_asks)
         _check_digest(trial.documents)
     if len({trial.number for trial in trials}) < len(trials):
         raise ValueError("two trials of one number")

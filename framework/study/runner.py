@@ -98,15 +98,15 @@ class StudyRunner:
         benches = [self._backends.bench(name, application, types, watch) for name in _names(study)]
         done = False
         try:
-            there = self._there(study, benches, lambda one: one.testbed.check(application))
+            there = self._there(study, benches, lambda bench: bench.testbed.check(application))
             said = self._give_notes(there[0], study.id, ())
             self._store.set_state(study.id, StudyState.RUNNING)
-            there = self._there(study, there, lambda one: self.clean_dead(one.testbed))
+            there = self._there(study, there, lambda bench: self.clean_dead(bench.testbed))
             self._abort_unfinished(study.id)
             space = SearchSpace.from_dict(study.space)
             watch(DatasetStepStarted("compiling (the first time)"))
             compile_once()
-            there = self._there(study, there, lambda one: self._dataset(one, study, space))
+            there = self._there(study, there, lambda bench: self._dataset(bench, study, space))
             bench = replace(there[0], team=tuple(there) if study.plan.testbeds else ())
             self._give_notes(bench, study.id, said)
             result = work(bench, space)

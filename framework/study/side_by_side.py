@@ -2,9 +2,9 @@
 
 Every comparison stays within a testbed.  Each measures the default first, and again now and then; a trial's value is
 its ratio to its own testbed's default, on the scale of the study's first default.  The optimizer is asked while other
-trials are pending.  A trial records the asks whose results were not known when it was asked for (``beside``); before
-each ask, all results that are there are told in the order of the trials' numbers.  So a replay asks and tells exactly
-alike, whatever the order in which trials ended.  docs/adr/0035-trials-side-by-side.md says why.
+trials are pending.  A trial records the asks whose results were not known when it was asked for (``pending_asks``);
+before each ask, all results that are there are told in the order of the trials' numbers.  So a replay asks and tells
+exactly alike, whatever the order in which trials ended.  docs/adr/0035-trials-side-by-side.md says why.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class SideBySide(Procedure):
         for ask, trial in sorted(asked.items()):
             if diverged:
                 break
-            self._tell(optimizer, known=set(range(ask)) - set(trial.beside))
+            self._tell(optimizer, known=set(range(ask)) - set(trial.pending_asks))
             [suggestion] = optimizer.ask()
             diverged = suggestion.ask != ask or suggestion.configuration != trial.configuration
             if diverged:
@@ -134,7 +134,7 @@ class SideBySide(Procedure):
             self._tell(optimizer)
         done = {t.ask for t in searched if t.state in FINISHED}
         self._pending = [
-            replace(self._spec(t.configuration, "search"), ask=ask, beside=t.beside)
+            replace(self._spec(t.configuration, "search"), ask=ask, pending_asks=t.pending_asks)
             for ask, t in sorted(asked.items())
             if ask not in done
         ]
@@ -163,14 +163,14 @@ class SideBySide(Procedure):
             return None
         self._bench.watch(PhaseStarted("ask"))
         began = self._bench.clock.monotonic()
-        beside = tuple(ask for ask in range(optimizer.asks) if ask not in self._told)
+        unknown = tuple(ask for ask in range(optimizer.asks) if ask not in self._told)
         try:
             [suggestion] = optimizer.ask()
         except SearchExhausted:
             return None
         ask_s = self._bench.clock.monotonic() - began
         wanted = self._spec(suggestion.configuration, "search")
-        return replace(wanted, ask=suggestion.ask, ask_s=ask_s, beside=beside)
+        return replace(wanted, ask=suggestion.ask, ask_s=ask_s, pending_asks=unknown)
 
     def _bounded(self, spec: TrialSpec, testbed: str) -> TrialSpec:
         """Return the specification with the value, on a testbed's own scale, above which a trial is a clear loser."""

@@ -50,7 +50,8 @@ class Team:
         self._stopping = threading.Event()
         self._one_at_a_time = threading.Lock()  # of the study's watch
         self._runners = {
-            one.name: TrialRunner(replace(one, watch=self._watched(one.name)), study, plan) for one in bench.team
+            member.name: TrialRunner(replace(member, watch=self._watched(member.name)), study, plan)
+            for member in bench.team
         }
         self._running: dict[str, _Running] = {}
 

@@ -59,7 +59,7 @@ class _Observer:
     sink: SpanSink
     study: Study
     open: list[tuple[int, str, object]] = field(default_factory=list)  # (level, name, span), outermost first
-    beside: dict[str, _Observer] = field(default_factory=dict)  # of testbeds whose trials run at the same time
+    of_testbeds: dict[str, _Observer] = field(default_factory=dict)  # of testbeds whose trials run at the same time
 
     def __post_init__(self) -> None:
         plan = self.study.plan
@@ -70,9 +70,9 @@ class _Observer:
     def __call__(self, event: Event) -> None:
         match event:
             case OnTestbed(testbed, inner):
-                if testbed not in self.beside:
-                    self.beside[testbed] = _Observer(self.sink, replace(self.study, testbed=testbed))
-                self.beside[testbed](inner)
+                if testbed not in self.of_testbeds:
+                    self.of_testbeds[testbed] = _Observer(self.sink, replace(self.study, testbed=testbed))
+                self.of_testbeds[testbed](inner)
             case DatasetStepStarted(step):
                 self._begin_unless_open("seed")
                 self._begin(STEP, step)
@@ -94,7 +94,7 @@ class _Observer:
                 self._end_trial(trial)
 
     def stop(self, error: str) -> None:
-        for observer in self.beside.values():
+        for observer in self.of_testbeds.values():
             observer.stop(error)
         self._end(STUDY, {}, error)
         self.sink.flush()

@@ -84,7 +84,7 @@ class Studies:
             machine=testbed.machine(),
             versions={
                 **versions(),
-                **{file: digest for one in (kind, *others) for file, digest in one.digest(application).items()},
+                **{file: digest for used in (kind, *others) for file, digest in used.digest(application).items()},
             },
             testbed=kind.name,
             modelled=kind.modelled,

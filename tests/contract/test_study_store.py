@@ -138,7 +138,7 @@ def test_measurements_of_the_first_schema_are_read_without_their_service_times(t
             database.execute(f"DROP TABLE {table}")
         for column in ("modelled", "decisions"):
             database.execute(f"ALTER TABLE studies DROP COLUMN {column}")
-        for column in ("quantities", "costs", "passed"):
+        for column in ("quantities", "costs", "passed", "testbed", "pending_asks"):
             database.execute(f"ALTER TABLE trials DROP COLUMN {column}")
     opened = SqlStudyStore(Database(url), artefacts, VirtualClock())
     [read] = opened.trials(study().id)

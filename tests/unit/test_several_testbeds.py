@@ -43,7 +43,7 @@ def test_a_study_on_three_twins(tailor: Opened) -> None:
     assert {t.state for t in trials} <= {TrialState.COMPLETED, TrialState.FAILED, TrialState.INFEASIBLE}
     assert {t.testbed for t in trials} == set(REQUEST.testbeds)
     assert sorted(t.ask for t in trials if t.ask is not None) == list(range(7))
-    assert any(t.beside for t in trials)
+    assert any(t.pending_asks for t in trials)
     for pair in range(6):
         assert len({t.testbed for t in trials if t.purpose == "verdict" and t.pair == pair}) == 1
     shown = json.dumps(summary_document(tailor.results.summary(done)), default=str)

@@ -55,8 +55,8 @@ def check_asks(one: Site) -> None:
     assert asks == list(range(len(asks)))
     for ask in asks:
         of_ask = [t for t in searched if t.ask == ask]
-        assert len({(t.configuration, t.beside) for t in of_ask}) == 1
-        new = [results[a] for a in range(ask) if a not in of_ask[0].beside and a not in told]
+        assert len({(t.configuration, t.pending_asks) for t in of_ask}) == 1
+        new = [results[a] for a in range(ask) if a not in of_ask[0].pending_asks and a not in told]
         for trial in sorted(new, key=lambda t: t.number):
             optimizer.tell([observation(trial, trial.configuration, space, objective, guided=False)])
             told.add(trial.ask or 0)
@@ -77,7 +77,7 @@ def test_every_testbed_measures_the_default_first_and_all_work_at_the_same_time(
     assert len(finished(trials, "search")) == PLAN.iterations
     assert done.verdict is not None
     assert done.verdict.statement == "improvement"
-    assert {t.beside for t in trials if t.ask == 2} == {(0, 1)}
+    assert {t.pending_asks for t in trials if t.ask == 2} == {(0, 1)}
     alone = site(tmp_path / "alone", replace(PLAN, testbeds=("a",)), noise=0.02)
     began = alone.clock.ns
     alone.procedure().run()
@@ -217,13 +217,13 @@ def test_a_killed_study_asks_the_same_again(tmp_path: Path, stop_at: int, where:
     one.machines[where].on_deploy = kill
     with pytest.raises(Killed):
         one.procedure().run()
-    before = {t.ask: (t.configuration, t.beside) for t in one.bench.store.trials("s1") if t.ask is not None}
+    before = {t.ask: (t.configuration, t.pending_asks) for t in one.bench.store.trials("s1") if t.ask is not None}
     ended = [t for t in one.bench.store.trials("s1") if t.state is TrialState.COMPLETED]
     one.machines[where].on_deploy = lambda count: None
     done = one.procedure().run()
     trials = one.bench.store.trials("s1")
     assert done.verdict is not None
-    after = {t.ask: (t.configuration, t.beside) for t in finished(trials, "search")}
+    after = {t.ask: (t.configuration, t.pending_asks) for t in finished(trials, "search")}
     assert before.items() <= after.items()
     assert set(after) == set(range(BO.iterations))
     assert [t for t in trials if t.number in {e.number for e in ended}] == ended, "what was finished stays"

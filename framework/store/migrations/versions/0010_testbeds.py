@@ -13,9 +13,9 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("trials", sa.Column("testbed", sa.String(255), nullable=False, server_default=""))
-    op.add_column("trials", sa.Column("beside", sa.JSON, nullable=False, server_default="[]"))
+    op.add_column("trials", sa.Column("pending_asks", sa.JSON, nullable=False, server_default="[]"))
 
 
 def downgrade() -> None:
-    op.drop_column("trials", "beside")
+    op.drop_column("trials", "pending_asks")
     op.drop_column("trials", "testbed")
