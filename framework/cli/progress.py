@@ -183,9 +183,10 @@ class StudyProgress:
 
     def _trial_finished(self, trial: Trial) -> None:
         better = False
-        if trial.value is not None and trial.purpose in ("default", "search"):
-            better = self._incumbent is None or trial.value < self._incumbent
-            self._incumbent = trial.value if better else self._incumbent
+        value = trial.told_value if self._plan.testbeds else trial.value  # machines differ: only told ones compare
+        if value is not None and trial.purpose in ("default", "search"):
+            better = self._incumbent is None or value < self._incumbent
+            self._incumbent = value if better else self._incumbent
         digits = 2 if self._plan.rates else 1  # a ratio to the default, or ms
         self._bar.update(self._task, best="-" if self._incumbent is None else f"{self._incumbent:.{digits}f}")
         mark = " [green]best so far[/]" if better and trial.purpose == "search" else ""

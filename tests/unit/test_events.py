@@ -276,3 +276,15 @@ def test_the_reference_lists_every_stored_event_with_its_keys() -> None:
 def test_a_kind_tells_stored_events_apart_but_decisions_which_their_reason_does() -> None:
     told = [(kind, payload["why"] if kind == PLAN_CHANGED else "") for _, kind, payload in STORED]
     assert len(set(told)) == len(told)
+
+
+def test_of_several_testbeds_only_told_values_are_compared() -> None:
+    shown = Shown()
+    shown.display = StudyProgress(shown.display._console, replace(PLAN, testbeds=("twin:1", "twin:2")))
+    default = replace(VALUED, purpose="default", value=10.0, told_value=10.0, testbed="twin:1")
+    slower_machine = replace(VALUED, number=4, value=12.0, told_value=8.0, testbed="twin:2")
+    faster_machine = replace(VALUED, number=5, value=6.0, told_value=11.0, testbed="twin:1")
+    shown.printed_of(OnTestbed("twin:1", TrialFinished(default)))
+    first = shown.printed_of(OnTestbed("twin:2", TrialFinished(slower_machine)))
+    assert first == "trial 4 (search) on twin:2: 12.00 +-2 % best so far\n"
+    assert "best so far" not in shown.printed_of(OnTestbed("twin:1", TrialFinished(faster_machine)))
