@@ -19,7 +19,7 @@ from framework.config.settings import Retention, Settings
 from framework.config.twin_file import load_twin, twin_digest, twin_path
 from framework.errors import InputError, MissingPrerequisite
 from framework.load.registry import GENERATORS
-from framework.model import DOCKER, EXTERNAL_GENERATORS, TWIN, Application, ServiceType
+from framework.model import DOCKER, EXTERNAL_GENERATORS, SWARM, TWIN, Application, ServiceType
 from framework.model.application import TraceApi
 from framework.ports.clock import Clock
 from framework.ports.screen import Screen
@@ -52,6 +52,8 @@ from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.docker.stressors import DockerStressors
 from framework.testbeds.docker.testbed import DockerTestbed
 from framework.testbeds.host.topology import read_topology
+from framework.testbeds.swarm.side_containers import HomeSideContainers
+from framework.testbeds.swarm.testbed import SwarmTestbed
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
@@ -136,7 +138,7 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
         store=stores.studies,
         artefacts=stores.artefacts,
         clock=stores.clock,
-        kinds=[docker_kind(settings), twin_kind(stores.clock)],
+        kinds=[docker_kind(settings), twin_kind(stores.clock), swarm_kind(settings)],
         plugged_in={name: partial(plugged_in, name, settings.home, stores.clock) for name in TESTBEDS.names()},
         traces=read_all,
         home=settings.home,
@@ -216,6 +218,30 @@ def docker_kind(settings: Settings) -> TestbedKind:
         prover=lambda types: DockerProver(settings.home, types, gate=gate, machine=machine),
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
         energy=energy_meter,
+    )
+
+
+def swarm_kind(settings: Settings) -> TestbedKind:
+    """Return the kind that deploys one stack over the nodes of a swarm, whose engines TAILOR_SWARM names."""
+    gate = gate_of(settings)
+
+    def testbed(types: Mapping[str, ServiceType], application: Application | None = None) -> SwarmTestbed:
+        return SwarmTestbed(settings.home, settings.swarm, types, application, gate=gate)
+
+    def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
+        refuse_command(application, gate)
+        opened = testbed(types, application)
+        generator = GENERATORS.get(application.generator)
+        return Rig(opened, generator(application, HomeSideContainers(opened.side_containers)), reader_of(application))
+
+    return TestbedKind(
+        name=SWARM,
+        modelled=False,
+        exclusive=True,
+        available=lambda application: bool(settings.swarm),
+        open=open_,
+        topology=lambda application: read_topology(),
+        manage=testbed,
     )
 
 
