@@ -72,8 +72,8 @@ class Node:
         script = START.format(state=self.state, data=self.data, address=self.address, options=options)
         inside = ("nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--propagation", "slave")
         with (self.state / "log").open("ab") as log:
-            subprocess.Popen([*inside, "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                             start_new_session=True)  # fmt: skip
+            subprocess.run(["setsid", "--fork", *inside, "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=log,
+                           stderr=log, check=True)  # fmt: skip
 
     def wait(self) -> None:
         """Wait until the engine answers.  Raises TimeoutError with the last lines of its log."""

@@ -241,7 +241,7 @@ def swarm_kind(settings: Settings) -> TestbedKind:
         available=lambda application: bool(settings.swarm),
         open=open_,
         topology=lambda application: read_topology(),
-        manage=testbed,
+        manage=testbed if settings.swarm else None,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,8 +46,12 @@ def start(project: str, node: Node, networks: Sequence[str], labels: Mapping[str
     )  # fmt: skip
     connection = Connection(endpoint=node.endpoint)
     for network in networks[1:]:
-        connection.ask("join a network", lambda api, name=network: api.connect_container_to_network(container, name))
+        _join(connection, container, network)
     return container
+
+
+def _join(connection: Connection, container: str, network: str) -> None:
+    connection.ask("join a network", lambda api: api.connect_container_to_network(container, network))
 
 
 def read(containers: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, Counters]:
@@ -78,9 +81,3 @@ def parsed(told: Mapping[str, Any], asked_ns: int, took_s: float) -> Counters:
         (int(told["now_ns"]) - asked_ns) / 1e9 - took_s / 2,
         took_s / 2,
     )
-
-
-def own_cpu_s() -> float:
-    """Return the CPU time of this process and its children [s]."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

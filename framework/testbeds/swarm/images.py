@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from framework.errors import MissingPrerequisite, TestbedUnavailable
 from framework.ports.testbed import Progress
@@ -58,7 +59,12 @@ class Images:
         progress(f"copying image {name} to node {node.host or node.name}")
         target = Connection(endpoint=node.endpoint)
         chunks = connection.ask(f"save image {name}", lambda api: api.get_image(name))
-        target.ask(f"load image {name} on node {node}", lambda api: list(api.load_image(chunks)))
+
+        def load(api: Any) -> None:
+            for _ in api.load_image(chunks):  # messages on its progress
+                pass
+
+        target.ask(f"load image {name} on node {node}", load)
         about = node.engine.image(name)
         if about is None or about["Id"] != identity:
             raise MissingPrerequisite(f"image {name} did not arrive on node {node}", f"load it there: {identity}")

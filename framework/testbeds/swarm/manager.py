@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,15 @@ class Manager:
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
-        self._ask = Connection(endpoint=endpoint).ask
+        self._connection = Connection(endpoint=endpoint)
+
+    def _ask(self, what: str, call: Callable[[Any], Any]) -> Any:
+        """Return the manager's answer, of which the library knows no types; None where the thing does not exist."""
+        return self._connection.ask(what, call)
 
     def nodes(self) -> Sequence[Mapping[str, Any]]:
-        return self._ask("list the swarm's nodes", lambda api: api.nodes()) or []
+        listed: Sequence[Mapping[str, Any]] = self._ask("list the swarm's nodes", lambda api: api.nodes()) or []
+        return listed
 
     def deploy(self, project: str, file: Path) -> None:
         """Hand over a stack's document.  Raises DeploymentFailed, TestbedUnavailable."""
@@ -51,7 +56,10 @@ class Manager:
         names = [str(service["Spec"]["Name"]) for service in self._services(owner)]
         if not names:
             return []
-        return self._ask("list tasks", lambda api: api.tasks(filters={"service": names})) or []
+        listed: Sequence[Mapping[str, Any]] = (
+            self._ask("list tasks", lambda api: api.tasks(filters={"service": names})) or []
+        )
+        return listed
 
     def projects(self, label: str) -> set[str]:
         """Return the values of a label on services, networks, configs and secrets."""
@@ -72,7 +80,7 @@ class Manager:
         for service in self._services(owner):
             name = str(service["Spec"]["Name"])
             if name not in keep:
-                self._ask("remove a service", lambda api, number=service["ID"]: api.remove_service(number))
+                self._remove("service", str(service["ID"]))
                 removed.append(name)
         return removed
 
@@ -86,11 +94,11 @@ class Manager:
                 removed.append(f"network {network['Name']}")
         for config in self._ask("list configs", lambda api: api.configs(filters=filters)) or []:
             if owner.owns(config["Spec"].get("Labels")):
-                self._ask("remove a config", lambda api, number=config["ID"]: api.remove_config(number))
+                self._remove("config", str(config["ID"]))
                 removed.append(f"config {config['Spec']['Name']}")
         for secret in self._ask("list secrets", lambda api: api.secrets(filters=filters)) or []:
             if owner.owns(secret["Spec"].get("Labels")):
-                self._ask("remove a secret", lambda api, number=secret["ID"]: api.remove_secret(number))
+                self._remove("secret", str(secret["ID"]))
                 removed.append(f"secret {secret['Spec']['Name']}")
         return removed
 
@@ -98,6 +106,9 @@ class Manager:
         filters = {"label": str(owner)}
         listed = self._ask("list services", lambda api: api.services(filters=filters)) or []
         return [service for service in listed if owner.owns(service["Spec"].get("Labels"))]
+
+    def _remove(self, kind: str, number: str) -> None:
+        self._ask(f"remove a {kind}", lambda api: getattr(api, f"remove_{kind}")(number))
 
     def _remove_network(self, network: str) -> None:
         deadline = time.monotonic() + LEAVE_S

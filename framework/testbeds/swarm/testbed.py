@@ -88,6 +88,7 @@ class SwarmTestbed:
         self._images = Images(Engine(), Connection())
         self._relay: Relay | None = None
         self._agents: dict[str, str] = {}
+        self._kinds: Mapping[str, ServiceType] = {}  # service -> its type in the deployment that runs
         self._counters: CpuCounters | None = None
         self._data = SwarmData(home)
 
@@ -173,6 +174,7 @@ class SwarmTestbed:
         Raises DeploymentFailed, ParameterNotApplied, TestbedUnavailable where a node does not answer.
         """
         phases, project = Phases(), deployment.project
+        self._kinds = deployment.types
         want = self._wanted(deployment)
         nodes = self.nodes_of(deployment, want)
         directory = self._home / "run" / project
@@ -309,8 +311,7 @@ class SwarmTestbed:
         if self._relay is None or listed.state != "running" or not listed.service or self._application is None:
             return listed
         overlays = {name: ip for name, ip in listed.addresses.items() if ip}
-        kinds = {service.name: self._types.get(service.type) for service in self._application.services}
-        kind = kinds.get(listed.service)
+        kind = self._kinds.get(listed.service)
         port = kind.ready.port if kind is not None and kind.ready is not None else None
         for remote in overlays.values():
             if port is not None:
