@@ -72,7 +72,7 @@ class Manager:
         labels = [thing["Spec"].get("Labels") or {} for thing in listed]
         networks = self._ask("list networks", lambda api: api.networks(filters=filters)) or []
         labels += [network.get("Labels") or {} for network in networks]
-        return {found[label] for found in labels if label in found}
+        return {marks[label] for marks in labels if label in marks}
 
     def remove_services(self, owner: Owner, keep: frozenset[str] = frozenset()) -> list[str]:
         """Remove an owner's services but those named ``keep``; return the names of those that went."""

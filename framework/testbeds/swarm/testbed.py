@@ -225,12 +225,12 @@ class SwarmTestbed:
             self.swarm.manager.deploy(deployment.project, file)
             self._appear(deployment.project, want, wave, progress)
             if not number:
-                self._stand_beside(deployment.project, want, stack)
+                self._start_agents(deployment.project, want, stack)
             waited = _waited_for(want, stack, number)
             if waited:
                 self._wait(deployment, want, waited, progress)
 
-    def _stand_beside(self, project: str, want: Wanted, stack: Stack) -> None:
+    def _start_agents(self, project: str, want: Wanted, stack: Stack) -> None:
         networks = [str(entry["name"]) for entry in stack.document["networks"].values()]
         for node in self.swarm.nodes:
             on_home = node.id == self.home.id
