@@ -16,11 +16,12 @@ _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 def problems(objects: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return all that an API server would refuse, or a kubelet wait for in vain; empty where all is well."""
     listed = [dict(item) for item in objects]
-    found = [text for item in listed for text in _schema(item)]
+    found = [text for item in listed for text in schema_problems(item)]
     return found or [*_names(listed), *(text for item in listed for text in _pods(item, listed))]
 
 
-def _schema(item: dict[str, Any]) -> Iterator[str]:
+def schema_problems(item: dict[str, Any]) -> Iterator[str]:
+    """Yield what the schemas of the API say against an object."""
     for version in VERSIONS:
         try:
             kubernetes_validate.validate(item, version, strict=True)
