@@ -49,11 +49,12 @@ def main() -> None:
 def measured(configuration: dict[str, Any]) -> dict[str, Any]:
     """Apply and measure a configuration; a command that fails is a trial that failed, with its last line as reason."""
     variables = {re.sub(r"\W", "_", name).upper(): text(value) for name, value in configuration.items()}
+    limit_s = float(os.environ.get("LIMIT_S", "600"))
     try:
         for command in ("APPLY", "MEASURE"):
             done = subprocess.run(
                 ["/bin/sh", "-c", os.environ[command]], input=json.dumps(configuration),
-                env={**os.environ, **variables}, capture_output=True, text=True, timeout=float(os.environ.get("LIMIT_S", "600")),
+                env={**os.environ, **variables}, capture_output=True, text=True, timeout=limit_s,
             )  # fmt: skip
             if done.returncode:
                 said = " ".join(done.stderr.split())[-300:]

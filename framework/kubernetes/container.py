@@ -63,28 +63,28 @@ def command_of(name: str, entry: Mapping[str, Any], said: Said) -> dict[str, Any
 
 def variables_of(name: str, entry: Mapping[str, Any], sources: Sources, said: Said) -> dict[str, str]:
     """Return the variables of a service, from its environment files and its own."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for listed in members(entry.get("env_file")):
         path = str(listed.get("path") if isinstance(listed, Mapping) else listed)
         try:
-            found |= _assignments(name, sources.text(path), said)
+            variables |= _assignments(name, sources.text(path), said)
         except NotCarried as reason:
             said.refuse(name, "env_file", f"{path.rpartition('/')[2]} is {reason}")
-    found |= environment_of(entry)
+    variables |= environment_of(entry)
     for variable, value in pairs(entry.get("environment")):
         if value is None:
             said.say(
                 name, f"environment.{variable}", "its value comes from the shell that starts compose: it is not set"
             )
-    for variable in [each for each in found if not is_variable(each)]:
+    for variable in [each for each in variables if not is_variable(each)]:
         said.refuse(name, f"environment.{variable}", "not a name of a variable that every Kubernetes takes")
-        del found[variable]
-    return found
+        del variables[variable]
+    return variables
 
 
 def _assignments(name: str, text: str, said: Said) -> dict[str, str]:
     """Read ``NAME=value`` lines; quotes around a value are taken off."""
-    found: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     for line in text.splitlines():
         variable, given, value = line.strip().removeprefix("export ").partition("=")
         if not given or variable.startswith("#"):
@@ -95,8 +95,8 @@ def _assignments(name: str, text: str, said: Said) -> dict[str, str]:
             said.refuse(
                 name, f"env_file: {variable.strip()}", "its value has variables or escapes that only compose fills in"
             )
-        found[variable.strip()] = value[1:-1] if quote else value.partition(" #")[0].rstrip()
-    return found
+        assigned[variable.strip()] = value[1:-1] if quote else value.partition(" #")[0].rstrip()
+    return assigned
 
 
 def split_secrets(variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -37,7 +37,7 @@ class Manifests:
 
     @property
     def refused(self) -> Sequence[Note]:
-        """What keeps services from working as they do in compose."""
+        """The notes of what keeps services from working as they do in compose."""
         return [note for note in self.notes if note.refused]
 
 
@@ -201,7 +201,9 @@ def _names(services: Mapping[str, Any], texts: Mapping[str, Sequence[str]], said
     for name, own in names.items():
         if own == name:
             continue
-        users = [other for other, found in texts.items() if other != name and any(says(name, text) for text in found)]
+        users = [
+            other for other, own_texts in texts.items() if other != name and any(says(name, text) for text in own_texts)
+        ]
         if users:
             said.refuse(name, "its name", f"no DNS label, so that its Service is {own}; rename it in the compose file "
                         f"and where {', '.join(users)} addresses it as {name}")  # fmt: skip

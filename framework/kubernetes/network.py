@@ -29,9 +29,9 @@ class Port:
 
 def ports_of(name: str, entry: Mapping[str, Any], known: Iterable[int], said: Said) -> Sequence[Port]:
     """Return the ports of a service: those that it exposes or publishes, and ``known`` ones."""
-    found = {Port(number) for number in known}
+    ports = {Port(number) for number in known}
     for given in members(entry.get("expose")):
-        found |= set(_range(name, "expose", str(given), said))
+        ports |= set(_range(name, "expose", str(given), said))
     for given in members(entry.get("ports")):
         if isinstance(given, Mapping):
             target, published = f"{given.get('target')}/{given.get('protocol') or 'tcp'}", given.get("published")
@@ -39,13 +39,13 @@ def ports_of(name: str, entry: Mapping[str, Any], known: Iterable[int], said: Sa
             before, _, target = str(given).rpartition(":")
             published = before.rpartition(":")[2]
         own = _range(name, "ports", target, said)
-        found |= set(own)
+        ports |= set(own)
         if own:
             outside = f" (compose publishes it as {published})" if published else ""
             said.say(name, "ports", f"port {own[0].number} is reached inside of the cluster only{outside}; from "
                      f"outside: kubectl port-forward service/NAME PORT:{own[0].number}, an Ingress, or a Service "
                      "of type LoadBalancer")  # fmt: skip
-    return sorted(found)
+    return sorted(ports)
 
 
 def _range(name: str, key: str, text: str, said: Said) -> list[Port]:
@@ -60,7 +60,7 @@ def _range(name: str, key: str, text: str, said: Said) -> list[Port]:
 def mentioned(name: str, texts: Iterable[str]) -> set[int]:
     """Return the ports at which texts address a service: ``NAME:PORT``."""
     pattern = re.compile(rf"(?<![\w.-]){re.escape(name)}:(\d{{1,5}})(?!\d)")
-    return {port for text in texts for found in pattern.findall(text) if 1 <= (port := int(found)) <= 65_535}
+    return {port for text in texts for number in pattern.findall(text) if 1 <= (port := int(number)) <= 65_535}
 
 
 def says(name: str, text: str) -> bool:
@@ -92,17 +92,17 @@ def further_names(name: str, entry: Mapping[str, Any], said: Said) -> list[str]:
     }:
         if option not in ("aliases", "priority", "gw_priority"):
             said.say(name, f"networks: {option}", "pods get their addresses from the cluster")
-    found = []
+    names = []
     for other in dict.fromkeys(wanted):
         if other == name:
             continue
         if is_label(other):
-            found.append(other)
+            names.append(other)
         else:
             said.refuse(
                 name, f"name {other}", "cannot be the name of a Service: small letters, digits and hyphens only"
             )
-    return found
+    return names
 
 
 def host_aliases(name: str, entry: Mapping[str, Any], said: Said) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ class Sources:
             return Tree({}, is_directory=True)  # Docker makes a directory there
         if not source.is_dir():
             return Tree({"": self._file(source)}, is_directory=False)
-        files = {str(found.relative_to(source)): self._file(found) for found in _below(source)}
+        files = {str(path_below.relative_to(source)): self._file(path_below) for path_below in _below(source)}
         if sum(len(name) + len(file.data) for name, file in files.items()) > MOST:
             raise NotCarried("larger than the 1 MiB that a ConfigMap holds")
         return Tree(files, is_directory=True)
@@ -94,13 +94,13 @@ class Sources:
 
 def _below(directory: Path) -> list[Path]:
     """Return the files below a directory, in the order of their names.  Raises NotCarried where there are too many."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for where, directories, names in os.walk(directory):
         directories.sort()
         linked = [name for name in directories if Path(where, name).is_symlink()]
         if linked:
             raise NotCarried(f"a directory with a link to another one ({linked[0]})")
-        found += [Path(where, name) for name in sorted(names)]
-        if len(found) > MOST_FILES:
+        paths += [Path(where, name) for name in sorted(names)]
+        if len(paths) > MOST_FILES:
             raise NotCarried(f"a directory of more than {MOST_FILES} files")
-    return found
+    return paths

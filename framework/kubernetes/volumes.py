@@ -77,27 +77,27 @@ def volumes_of(
     said: Said,
 ) -> Volumes:
     """Return the volumes of a service.  ``names``: of ConfigMaps and Secrets."""
-    found = Volumes()
+    volumes = Volumes()
     contents: list[Content] = []
     for mount in _read(name, entry, said):
         match mount.kind:
             case "volume":
-                _volume(name, mount, storage, found, said)
+                _volume(name, mount, storage, volumes, said)
             case "tmpfs":
-                _memory(name, mount.target, str(mount.options.get("size") or ""), mount.options, found, said)
+                _memory(name, mount.target, str(mount.options.get("size") or ""), mount.options, volumes, said)
             case _:
-                _bind(name, mount, sources, contents, found, said)
+                _bind(name, mount, sources, contents, volumes, said)
     for section in ("configs", "secrets"):
-        contents += _declared(name, entry, document, section, sources, found, said)
+        contents += _declared(name, entry, document, section, sources, volumes, said)
     for content in _merged(contents):
-        _content(name, content, names, found, said)
+        _content(name, content, names, volumes, said)
     for text in members(entry.get("tmpfs")):
         path, _, options = str(text).partition(":")
         given = dict(option.partition("=")[::2] for option in options.split(",") if option)
-        _memory(name, path, given.get("size", ""), given, found, said)
+        _memory(name, path, given.get("size", ""), given, volumes, said)
     if entry.get("shm_size"):
-        found.add(_in_memory(memory(entry["shm_size"])), mountPath="/dev/shm")
-    return found
+        volumes.add(_in_memory(memory(entry["shm_size"])), mountPath="/dev/shm")
+    return volumes
 
 
 def _read(name: str, entry: Mapping[str, Any], said: Said) -> Iterator[Mount]:
@@ -111,26 +111,26 @@ def _read(name: str, entry: Mapping[str, Any], said: Said) -> Iterator[Mount]:
 # --------------------------------------------------------------------------- volumes
 
 
-def _volume(name: str, mount: Mount, storage: Storage, found: Volumes, said: Said) -> None:
+def _volume(name: str, mount: Mount, storage: Storage, volumes: Volumes, said: Said) -> None:
     place: dict[str, Any] = {"mountPath": mount.target} | ({"readOnly": True} if mount.read_only else {})
     if not mount.source:
-        found.add({"emptyDir": {}}, **place)
+        volumes.add({"emptyDir": {}}, **place)
         said.say(name, f"volumes: {mount.target}", "a volume without a name: its data are lost with each new pod")
         return
     if storage.is_memory(mount.source):
-        _memory(name, mount.target, "", {}, found, said)
+        _memory(name, mount.target, "", {}, volumes, said)
         return
     inside = posixpath.join(_SUBDIRECTORY, str(mount.options.get("subpath") or "")).rstrip("/")
-    found.add({"persistentVolumeClaim": {"claimName": storage.names[mount.source]}}, **place, subPath=inside)
-    found.claims.append(mount.source)
+    volumes.add({"persistentVolumeClaim": {"claimName": storage.names[mount.source]}}, **place, subPath=inside)
+    volumes.claims.append(mount.source)
     if not mount.options.get("nocopy"):
         said.say(name, f"volumes: {mount.target}", "Docker fills a new volume with what the image has there, and gives "
                  "it that directory's owner; Kubernetes does neither")  # fmt: skip
 
 
-def _memory(name: str, target: str, size: str, options: Mapping[str, Any], found: Volumes, said: Said) -> None:
+def _memory(name: str, target: str, size: str, options: Mapping[str, Any], volumes: Volumes, said: Said) -> None:
     limit = "" if not size or size.endswith("%") else memory(size)
-    found.add(_in_memory(limit), mountPath=target)
+    volumes.add(_in_memory(limit), mountPath=target)
     rest = [option for option in ("mode", "uid", "gid", "nr_inodes", "exec", "noexec", "ro") if option in options]
     rest += ["size"] if size and not limit else []
     if rest:
@@ -144,7 +144,7 @@ def _in_memory(size: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------- files
 
 
-def _bind(name: str, mount: Mount, sources: Sources, contents: list[Content], found: Volumes, said: Said) -> None:
+def _bind(name: str, mount: Mount, sources: Sources, contents: list[Content], volumes: Volumes, said: Said) -> None:
     key, shown = f"volumes: {mount.target}", mount.source.rstrip("/").rpartition("/")[2]
     try:
         tree = sources.tree(mount.source)
@@ -152,7 +152,7 @@ def _bind(name: str, mount: Mount, sources: Sources, contents: list[Content], fo
         said.refuse(name, key, f"{shown} is {reason}")
         return
     if tree.is_directory and not tree.files:
-        found.add({"emptyDir": {}}, mountPath=mount.target)
+        volumes.add({"emptyDir": {}}, mountPath=mount.target)
         said.say(name, key, f"{shown} is an empty directory of the machine: here its files are lost with each new pod")
     elif tree.is_directory and not mount.read_only:
         said.refuse(name, key, f"{shown} is a directory in which the service may write: mount it read-only (`:ro`) "
@@ -174,7 +174,7 @@ def _declared(
     document: Mapping[str, Any],
     section: str,
     sources: Sources,
-    found: Volumes,
+    volumes: Volumes,
     said: Said,
 ) -> Iterator[Content]:
     """Yield the compose configs, or secrets, of a service, at the places where it reads them."""
@@ -192,7 +192,7 @@ def _declared(
         if about.get("external"):
             own = str(about.get("name") or source)
             kind = {"configMap": {"name": own}} if section == "configs" else {"secret": {"secretName": own}}
-            found.add(kind, mountPath=target, subPath=source, readOnly=True)
+            volumes.add(kind, mountPath=target, subPath=source, readOnly=True)
             made = "ConfigMap" if section == "configs" else "Secret"
             said.say(name, f"{section}: {source}", f"make the {made} {own}, with the key {source}, before")
             continue
@@ -230,7 +230,7 @@ def _merged(contents: list[Content]) -> list[Content]:
     return list(kept.values())
 
 
-def _content(name: str, content: Content, names: Names, found: Volumes, said: Said) -> None:
+def _content(name: str, content: Content, names: Names, volumes: Volumes, said: Said) -> None:
     """Add the ConfigMap or the Secret of a mount."""
     keys, used = {}, Names()
     files = dict(sorted(content.tree.files.items()))
@@ -247,7 +247,7 @@ def _content(name: str, content: Content, names: Names, found: Volumes, said: Sa
         said.refuse(name, f"volumes: {content.target}", "larger than the 1 MiB that a ConfigMap holds")
         return
     own = names.new(f"{name}-{content.target.strip('/')}")
-    found.objects.append(_object(own, {keys[path]: file for path, file in files.items()}, secret=content.secret))
+    volumes.objects.append(_object(own, {keys[path]: file for path, file in files.items()}, secret=content.secret))
     items = [
         {"key": keys[path], "path": path or keys[path], **({} if file.mode == PLAIN else {"mode": file.mode})}
         for path, file in files.items()
@@ -258,7 +258,7 @@ def _content(name: str, content: Content, names: Names, found: Volumes, said: Sa
         else {"configMap": {"name": own, "items": items}}
     )
     single = {} if content.tree.is_directory else {"subPath": keys[""]}
-    found.add(source, mountPath=content.target, **single, readOnly=True)
+    volumes.add(source, mountPath=content.target, **single, readOnly=True)
 
 
 def _object(name: str, files: Mapping[str, File], *, secret: bool) -> dict[str, Any]:

@@ -43,13 +43,13 @@ class LocalJobs:
 
         Raises StoreError and its subclasses.
         """
-        found = set()
+        able = set()
         for job in self.queue.jobs():
             if job.study not in self._reasons:
                 self._reasons[job.study] = self._examine(job.study, waits=not job.worker)
             if not self._reasons[job.study]:
-                found.add(job.study)
-        return found
+                able.add(job.study)
+        return able
 
     def _examine(self, study_id: str, *, waits: bool) -> str:
         try:

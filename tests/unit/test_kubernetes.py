@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +33,7 @@ from framework.testbeds.docker.compose_config import ComposeConfig
 from optimizer.space import Configuration
 from tests.kubernetes_manifests import problems
 from tests.own_applications import CASES, needs_compose, rendered
+from tests.serving import serving
 
 APPS = Path(__file__).parents[2] / "apps"
 OURS = sorted(path.parent.name for path in APPS.glob("*/application.yaml"))
@@ -459,3 +463,28 @@ def test_amounts() -> None:
 @given(st.text(min_size=1, max_size=90))
 def test_every_name_has_a_label(name: str) -> None:
     assert is_label(label(name))
+
+
+def test_a_study_is_exported_by_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tmp_path, monkeypatch) as here:
+        study = here.launch()
+        here.kept.worker.run(until_empty=True)
+    environment = {"TAILOR_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(APPS.parent)}
+
+    def tailor(*arguments: str) -> str:
+        command = [sys.executable, "-c", "from framework.cli.main import main; main()", "export", *arguments]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    written = json.loads(tailor("k8s", study, "--output", "shop", "--storage", "2Gi", "--json"))["files"]
+    assert written == sorted(
+        str(p.relative_to(tmp_path / "shop")) for p in (tmp_path / "shop").rglob("*") if p.is_file()
+    )
+    yaml = YAML(typ="safe")
+    made = [item for name in written if "manifests/" in name for item in yaml.load_all(tmp_path / "shop" / name)]
+    assert problems(made) == []
+    (claim,) = [item for item in made if item["kind"] == "PersistentVolumeClaim"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
+    assert f"study {study}" in (tmp_path / "shop" / "README.md").read_text()
+    assert "study" in json.loads(tailor(study, "--json")), "without k8s, the whole study in one file"
