@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ from framework.use_cases.catalogue import Catalogue
 from framework.use_cases.energy import Energies
 from framework.use_cases.energy_comparison import EnergyComparisons
 from framework.use_cases.guard import Guards
+from framework.use_cases.local_jobs import LocalJobs
 from framework.use_cases.node import Nodes
 from framework.use_cases.place import Placements
 from framework.use_cases.profile import Profiles
@@ -165,7 +167,7 @@ def assembled(
     energies = Energies(backends, studies, runner)
     queue, archive = SqlJobQueue(database, clock), SqlArchive(database, artefacts)
     keeper = Keeper(store, archive, artefacts, clock, backends.home)
-    engine = f"engine of {platform.node()}"
+    engine, local = engine_name(), LocalJobs(backends, queue)
     return Opened(
         backends=backends,
         store=store,
@@ -185,13 +187,19 @@ def assembled(
         queue=queue,
         tokens=SqlTokenStore(database, clock),
         launches=SqlLaunches(database, clock),
-        worker=Worker(studies, store, runner, queue, engine, lambda: chores(keeper, retention)),
+        worker=Worker(studies, store, runner, queue, engine, lambda: chores(keeper, retention), local.able),
         guards=Guards(backends, guard_tools(backends.home, SqlBatchQueue(database, clock), clock)),
         external=External(store, SqlOfferStore(database, clock), clock, backends.machine, kept_parameters),
         sharing=StudyExport(store, archive, artefacts, backends.home, backends.application),
         keeper=keeper,
         check=partial(examine, database),
     )
+
+
+def engine_name() -> str:
+    """Return the name of this process's engine, as the queue tells engines apart: a machine may have several."""
+    address = os.environ.get("DOCKER_HOST", "")
+    return f"engine of {platform.node()}" + (f" at {address}" if address else "")
 
 
 def docker_kind(settings: Settings) -> TestbedKind:
