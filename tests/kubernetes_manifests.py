@@ -8,6 +8,8 @@ from typing import Any
 
 import kubernetes_validate
 
+from framework.kubernetes import Manifests
+
 VERSIONS = ("1.29", "1.37")  # the oldest that knows all that is written, and the newest whose schemas are here
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -84,3 +86,8 @@ def _volume(here: str, volume: Mapping[str, Any], named: Mapping[tuple[str, str]
     claim = volume.get("persistentVolumeClaim", {}).get("claimName")
     if claim and ("PersistentVolumeClaim", claim) not in named:
         yield f"{here}: no claim {claim}"
+
+
+def objects(manifests: Manifests) -> list[Mapping[str, Any]]:
+    """Return all objects of all files."""
+    return [item for items in manifests.files.values() for item in items]

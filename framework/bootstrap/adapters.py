@@ -233,14 +233,16 @@ def swarm_kind(settings: Settings) -> TestbedKind:
     """Return the kind that deploys one stack over the nodes of a swarm, whose engines TAILOR_SWARM names."""
     gate = gate_of(settings)
 
-    def testbed(types: Mapping[str, ServiceType], application: Application | None = None) -> SwarmTestbed:
-        return SwarmTestbed(settings.home, settings.swarm, types, application, gate=gate)
+    def testbed(application: Application | None = None) -> SwarmTestbed:
+        return SwarmTestbed(settings.home, settings.swarm, application, gate=gate)
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
         refuse_command(application, gate)
-        opened = testbed(types, application)
+        opened = testbed(application)
         generator = GENERATORS.get(application.generator)
-        return Rig(opened, generator(application, HomeSideContainers(opened.side_containers)), reader_of(application))
+        return Rig(
+            opened, generator(application, HomeSideContainers(opened.members.side_containers)), reader_of(application)
+        )
 
     return TestbedKind(
         name=SWARM,
@@ -249,7 +251,7 @@ def swarm_kind(settings: Settings) -> TestbedKind:
         available=lambda application: bool(settings.swarm),
         open=open_,
         topology=lambda application: read_topology(),
-        manage=testbed if settings.swarm else None,
+        manage=(lambda types: testbed()) if settings.swarm else None,
     )
 
 

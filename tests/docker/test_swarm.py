@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from framework.bootstrap.adapters import swarm_kind
-from framework.config.application import load_application
-from framework.config.knowledge import load_service_types, resolved
 from framework.config.settings import Settings
+from framework.errors import MissingPrerequisite, TestbedUnavailable
 from framework.testing.testbed import DeploymentContract, GivenTestbed, LoadGeneratorContract, TraceReaderContract
-from tests.docker.studies import slice_in
-from tests.swarm_nodes import Nodes, missing
-from tests.testbed_documents import new_project
+from tests.docker.studies import slice_on, tailor
+from tests.swarm_nodes import Nodes
+from tests.swarm_nodes import missing as why_not
 
 pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900)]
 HOSTS = ("frontend", "logic", "backend", "monitoring")
@@ -21,8 +24,9 @@ HOSTS = ("frontend", "logic", "backend", "monitoring")
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    if why := missing():
-        pytest.skip(f"no engines in network namespaces: {why}")
+    if why := why_not():
+        words = f"no engines in network namespaces: {why}"
+        pytest.fail(words) if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1" else pytest.skip(words)
     with Nodes(len(HOSTS)) as nodes:
         nodes.label(HOSTS)
         yield nodes
@@ -33,11 +37,7 @@ def given(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gi
     directory = tmp_path_factory.mktemp("swarm")
     swarm = ",".join(node.socket for node in nodes.nodes)
     kind = swarm_kind(Settings.from_environment({"TAILOR_HOME": str(directory / "home"), "TAILOR_SWARM": swarm}))
-    application = load_application(slice_in(directory))
-    assert kind.manage is not None
-    machine = kind.manage({}).machine()
-    types = resolved(load_service_types(), cores=machine.cores, memory_mib=machine.memory_mib)
-    given = GivenTestbed(kind, application, types, new_project(), rate_rps=50.0)
+    given = slice_on(kind, directory, rate_rps=50.0)
     yield given
     given.clean()
 
@@ -64,3 +64,47 @@ class TestSwarm(DeploymentContract, LoadGeneratorContract, TraceReaderContract):
             assert not node.docker("network", "ls", "-q", "--filter", label)
         assert not nodes[1].docker("service", "ls", "-q", "--filter", f"label=tailor.project={project}")
         assert not nodes[1].docker("config", "ls", "-q", "--filter", f"label=tailor.project={project}")
+
+    def test_a_lost_node_is_named_and_cleaned_when_it_is_back(self, given: GivenTestbed, nodes: Nodes) -> None:
+        project = f"{given.project}-lost"
+        testbed, lost = given.rig.testbed, nodes[2]
+        testbed.deploy(given.deployment(project), lambda step: None)
+        lost.end(signal.SIGKILL)
+        with pytest.raises(TestbedUnavailable, match=lost.socket):
+            testbed.deploy(given.deployment(project), lambda step: None)
+        with pytest.raises(TestbedUnavailable, match=lost.socket):
+            testbed.clean(project)
+        label = f"label=tailor.project={project}"
+        assert not any(node.docker("ps", "-aq", "--filter", label) for node in nodes.nodes if node is not lost)
+        lost.end_containers()
+        lost.start()
+        lost.wait()
+        testbed.clean(project)
+        assert not any(node.docker("ps", "-aq", "--filter", label) for node in nodes.nodes)
+        assert not any(node.docker("volume", "ls", "-q", "--filter", label) for node in nodes.nodes)
+
+    def test_a_node_keeps_its_own_image(self, given: GivenTestbed, nodes: Nodes) -> None:
+        """An image of the user's is not replaced by another of its name."""
+        own = nodes[3].docker("image", "inspect", "--format", "{{.Id}}", "memcached:1.6")
+        nodes[3].docker("tag", "postgres:15", "memcached:1.6")
+        theirs = nodes[3].docker("image", "inspect", "--format", "{{.Id}}", "memcached:1.6")
+        try:
+            fresh = given.kind.open(given.application, given.types).testbed
+            with pytest.raises(MissingPrerequisite, match=r"another image of the name memcached:1\.6"):
+                fresh.deploy(given.deployment(f"{given.project}-image"), lambda step: None)
+            assert nodes[3].docker("image", "inspect", "--format", "{{.Id}}", "memcached:1.6") == theirs
+        finally:
+            nodes[3].docker("tag", own, "memcached:1.6")
+
+    def test_doctor_and_clean_know_the_nodes(self, given: GivenTestbed, nodes: Nodes, tmp_path: Path) -> None:
+        swarm = ",".join(node.socket for node in nodes.nodes)
+        directory = str(given.application.directory)
+        findings = json.loads(tailor(tmp_path, "doctor", directory, "--json", TAILOR_SWARM=swarm).stdout)
+        told = [finding["what"] for finding in findings]
+        assert {f"url-shortener: host {host}" for host in HOSTS} < set(told)
+        assert {f"node {node.socket}" for node in nodes.nodes} < set(told)
+        absent = f"{swarm},unix:///nowhere.sock"
+        done = tailor(tmp_path, "doctor", directory, "--json", code=3, TAILOR_SWARM=absent)
+        [missing] = [finding for finding in json.loads(done.stdout) if "nowhere" in finding["what"]]
+        assert missing["state"] == "missing"
+        tailor(tmp_path, "clean", TAILOR_SWARM=swarm)

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from framework.compose.gate import CLOSED
-from framework.errors import DeploymentFailed, MissingPrerequisite
-from framework.model import Deployment
+from framework.errors import DeploymentFailed, InputError, MissingPrerequisite
+from framework.model import Deployment, Hook
+from framework.model.side_container import SideContainer
 from framework.testbeds.docker.document import wanted
 from framework.testbeds.swarm.agents import parsed
 from framework.testbeds.swarm.fleet import discover
+from framework.testbeds.swarm.hooks import side_container
 from framework.testbeds.swarm.stack import LARGEST, Stack, stack_of, waves
 from optimizer.space import Configuration
 
@@ -83,15 +85,34 @@ def test_a_wave_has_its_own_files_only(tmp_path: Path) -> None:
 
 
 def test_counters_of_a_machine_are_seconds() -> None:
-    told = {"boot": "b", "stat": "cpu  100 50 50 9999 9 0 0 25 0 0", "now_ns": 2_000_000_000,
+    told = {"boot": "b", "stat": "cpu  100 50 50 9999 9 0 0 25 0 0",
             "pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000"}  # fmt: skip
-    read = parsed(told, asked_ns=1_000_000_000, took_s=0.2)
+    read = parsed(told)
     assert (read.busy_s, read.stolen_s, read.pressure_s) == (2.0, 0.25, 1.5)
-    assert read.offset_s == pytest.approx(0.9)
-    assert parsed({**told, "pressure": ""}, 0, 0.0).pressure_s is None
+    assert parsed({**told, "pressure": ""}).pressure_s is None
 
 
 def test_a_swarm_without_engines_says_how_to_name_them() -> None:
     with pytest.raises(MissingPrerequisite, match="engines of the nodes") as raised:
         discover([])
     assert "TAILOR_SWARM" in raised.value.remedy
+
+
+def hook_of(directory: Path, **body: Any) -> SideContainer:
+    document = {"services": {"seed": {"image": "tailor/social-network:1", "profiles": ["tailor"], **body}}}
+    deployment = Deployment("shop", "tailor-shop-1", Configuration({}), {"local": document}, {}, roots=(directory,))
+    want = wanted(deployment, CLOSED.deployment(deployment, document, directory))
+    return side_container(want, "tailor-shop-1", Hook("seed"))
+
+
+def test_a_hook_has_its_whole_entry_point_its_command_and_its_networks(tmp_path: Path) -> None:
+    made = hook_of(tmp_path, entrypoint=["/program", "-v"], command=["seed", "--all"], working_dir="/data",
+                   environment={"A": "1"})  # fmt: skip
+    assert (made.program, made.command, made.directory) == ("/program", ("-v", "seed", "--all"), "/data")
+    assert made.environment == {"A": "1"}
+    assert (made.network, made.also) == ("tailor-shop-1_default", ())
+
+
+def test_a_hook_that_cannot_be_the_user_it_names_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="seed has user"):
+        hook_of(tmp_path, user="1000")

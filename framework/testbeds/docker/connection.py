@@ -6,6 +6,7 @@ DeploymentFailed with the engine's own words; the answer about something that do
 
 from __future__ import annotations
 
+import socket
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -81,11 +82,20 @@ class Connection:
             named = _options(self._endpoint) if self._endpoint else docker.utils.kwargs_from_env()
             options: dict[str, Any] = {"version": "auto", **named}
             kind, _, path = str(options.get("base_url", LOCAL)).partition("://")
-            if "unix" in kind and not Path(path).exists():  # the library would leave a socket open for each attempt
-                raise FileNotFoundError(f"there is no {path}")
+            if "unix" in kind:
+                _knock(path)
             self._client = docker.APIClient(**options, timeout=TIMEOUT_S, max_pool_size=THREADS)
             weakref.finalize(self, self._client.close)
         return self._client
+
+
+def _knock(path: str) -> None:
+    """Raise OSError where nothing listens at a socket: the library would leave one open for each attempt."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no {path}")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(TIMEOUT_S)
+        client.connect(path)
 
 
 def _options(endpoint: str) -> dict[str, Any]:

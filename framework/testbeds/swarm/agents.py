@@ -1,9 +1,8 @@
-"""Containers of Tailor's on the nodes: they read each machine's counters and clock, and lead to the overlay network."""
+"""Containers of Tailor's on the nodes: they read each machine's counters, and lead to the overlay network."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,17 +19,12 @@ HERTZ = 100  # USER_HZ of every Linux that Docker supports (proc(5))
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Counters of one machine [s].  ``boot``: tells machines apart.  ``offset_s``: of its clock to this machine's.
-
-    ``within_s``: half of the time that the question took; the offset is known to that.
-    """
+    """Counters of one machine [s].  ``boot``: tells machines apart."""
 
     boot: str
     busy_s: float
     stolen_s: float
     pressure_s: float | None
-    offset_s: float
-    within_s: float
 
 
 def name_of(project: str, node: Node) -> str:
@@ -54,21 +48,19 @@ def _join(connection: Connection, container: str, network: str) -> None:
     connection.ask("join a network", lambda api: api.connect_container_to_network(container, network))
 
 
-def read(containers: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, Counters]:
+def read(containers: Mapping[str, str], nodes: Sequence[Node]) -> list[Counters]:
     """Return the counters of every node.  ``containers``: id of a node -> its container.  Raises DeploymentFailed."""
 
     def ask(node: Node) -> Counters:
-        began, asked_ns = time.monotonic(), time.time_ns()
         code, output = node.engine.execute(containers[node.id], [PROGRAM, "-counters"])
-        took_s = time.monotonic() - began
         if code != 0:
             raise DeploymentFailed(f"node {node} does not tell its counters: {output.strip()[-200:]}")
-        return parsed(json.loads(output), asked_ns, took_s)
+        return parsed(json.loads(output))
 
-    return dict(zip((node.id for node in nodes), in_parallel(ask, nodes), strict=True))
+    return in_parallel(ask, nodes)
 
 
-def parsed(told: Mapping[str, Any], asked_ns: int, took_s: float) -> Counters:
+def parsed(told: Mapping[str, Any]) -> Counters:
     """Return counters from the text of the kernel's files."""
     ticks = [int(word) for word in str(told["stat"]).split()[1:]]
     user, nice, system, _idle, _wait, irq, softirq = ticks[:7]
@@ -78,6 +70,4 @@ def parsed(told: Mapping[str, Any], asked_ns: int, took_s: float) -> Counters:
         (user + nice + system + irq + softirq) / HERTZ,
         (ticks[7] if len(ticks) > 7 else 0) / HERTZ,
         int(total[0]) / 1e6 if total else None,
-        (int(told["now_ns"]) - asked_ns) / 1e9 - took_s / 2,
-        took_s / 2,
     )

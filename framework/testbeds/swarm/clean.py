@@ -19,15 +19,15 @@ def projects(swarm: Swarm) -> set[str]:
     return swarm.manager.projects(PROJECT).union(*(cleanup.projects(node.engine) for node in swarm.nodes))
 
 
-def remove_containers(swarm: Swarm, project: str, *, kept: tuple[str, ...] = ()) -> list[str]:
-    """Remove a project's services and wait until their containers are gone; ``kept``: names of containers that stay."""
+def remove_containers(swarm: Swarm, project: str) -> list[str]:
+    """Remove a project's services and all its containers, and wait until they are gone; return the services."""
     owner = Owner.project(project)
     removed = [f"service {name}" for name in swarm.manager.remove_services(owner)]
 
     def empty(node: Node) -> None:
         deadline = time.monotonic() + GONE_S
         while True:
-            listed = [c for c in node.engine.containers(str(owner)) if c.name not in kept]
+            listed = node.engine.containers(str(owner))
             if not listed:
                 return
             node.engine.remove((container.id for container in listed), owner)
@@ -42,23 +42,15 @@ def remove_containers(swarm: Swarm, project: str, *, kept: tuple[str, ...] = ())
 def clean(swarm: Swarm, project: str) -> list[str]:
     """Remove everything of a project on every node but kept datasets; return what was removed.
 
-    Raises TestbedUnavailable, after the other nodes are clean, where one does not answer: what it has stays until it
-    is back and this is called again.
+    Raises TestbedUnavailable, after the other nodes are clean, where one is lost: what it has stays until it is back
+    and this is called again.
     """
-    lost: list[str] = []
-    answering: list[Node] = []
-    for node in swarm.nodes:
-        try:
-            node.engine.version()
-            answering.append(node)
-        except TestbedUnavailable as error:
-            lost.append(f"{node}: {error}")
-    alive = Swarm(swarm.manager, tuple(answering))
-    removed = remove_containers(alive, project)
+    removed = remove_containers(swarm, project)
     removed += swarm.manager.remove_rest(Owner.project(project))
     cleaned = in_parallel(lambda node: [f"{name} on {node.host or node.name}" for name in
-                                        cleanup.clean(node.engine, project)], answering)  # fmt: skip
+                                        cleanup.clean(node.engine, project)], swarm.nodes)  # fmt: skip
     removed += [name for names in cleaned for name in names]
-    if lost:
-        raise TestbedUnavailable(f"nodes that could not be cleaned; run `tailor clean` when they are back: {lost[0]}")
+    if swarm.lost:
+        lost = "; ".join(swarm.lost)
+        raise TestbedUnavailable(f"the other nodes are clean; run `tailor clean` when these are back: {lost}")
     return removed

@@ -16,19 +16,14 @@ from framework.testbeds.docker.document import Wanted
 from framework.testbeds.docker.images import image_ids
 from framework.testbeds.docker.owner import Owner
 from framework.testbeds.docker.volumes import Dataset, WorkingVolumes
-from framework.testbeds.swarm.fleet import Fleet, Node, Swarm
+from framework.testbeds.swarm.fleet import Node
+from framework.testbeds.swarm.members import Members
 
 STOP_S = 30
 
 
 class Deployer(Protocol):
     """The part of the testbed that makes data."""
-
-    @property
-    def engine(self) -> Fleet: ...
-
-    @property
-    def swarm(self) -> Swarm: ...
 
     def deploy(self, deployment: Deployment, progress: Progress) -> Running: ...
 
@@ -45,12 +40,17 @@ class SwarmData:
         self._loaded: dict[str, dict[str, Dataset]] = {}  # application -> id of a node -> its part of the data
         self._volumes: dict[str, WorkingVolumes] = {}
 
-    def restore(self, deployment: Deployment, want: Wanted, nodes: Mapping[str, Node]) -> None:
-        """Reset the volumes on every node to the data that a repetition starts from.  Raises DeploymentFailed."""
+    def restore(self, deployment: Deployment, want: Wanted, nodes: Mapping[str, Node]) -> str:
+        """Reset the volumes on every node to the data that a repetition starts from; return how.
+
+        Raises DeploymentFailed.
+        """
+        methods: set[str] = set()
         loaded = self._loaded.get(deployment.application, {})
         for node, part in parts(want, nodes):
             volumes = self._volumes.setdefault(node.id, WorkingVolumes(node.engine))
-            volumes.reset(deployment.project, part, loaded.get(node.id))
+            methods.add(volumes.reset(deployment.project, part, loaded.get(node.id)))
+        return ",".join(sorted(methods)) or "empty"
 
     def load(
         self,
@@ -58,6 +58,7 @@ class SwarmData:
         default: Deployment,
         want: Wanted,
         nodes: Mapping[str, Node],
+        members: Members,
         deployer: Deployer,
         progress: Progress,
     ) -> None:
@@ -67,19 +68,19 @@ class SwarmData:
         if hook is None or not shares:
             return
         # The nodes are part of the identity: on other nodes the data would have to be made there.
-        ids = image_ids(deployer.engine, want)
+        ids = image_ids(members.engine, want)
         places = " ".join(f"{key}={node.id}" for node, part in shares for key in part.volumes)
         data = _at(identity(application, want, ids, default.project), places)
         with seed_lock(self._home, application.name):
             kept = {node.id: Datasets(node.engine).find(application.name, data, part.volumes)
                     for node, part in shares}  # fmt: skip
             if None in kept.values():
-                kept = {**self._make(application.name, default, shares, data, hook, deployer, progress)}
+                kept = {**self._make(application.name, default, shares, data, hook, members, deployer, progress)}
         self._loaded[application.name] = {node: dataset for node, dataset in kept.items() if dataset is not None}
 
     def _make(
         self, name: str, default: Deployment, shares: Sequence[tuple[Node, Wanted]], data: str, hook: Hook,
-        deployer: Deployer, progress: Progress,
+        members: Members, deployer: Deployer, progress: Progress,
     ) -> dict[str, Dataset]:  # fmt: skip
         project = default.project
         try:
@@ -92,7 +93,7 @@ class SwarmData:
             for service in holders:
                 for container in running.containers[service].replicas:
                     # A service whose container ends is not started again: its restart policy is that of the file.
-                    deployer.engine.engine_of(container.id).stop([container.id], STOP_S, owner)
+                    members.engine.engine_of(container.id).stop([container.id], STOP_S, owner)
             return {node.id: Datasets(node.engine).keep(name, data, part, project) for node, part in shares}
         finally:
             deployer.clean(project)

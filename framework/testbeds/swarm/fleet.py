@@ -36,10 +36,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """The nodes whose engines are known, and a manager."""
+    """The nodes whose engines answer, and a manager.  ``lost``: those that do not answer, and why."""
 
     manager: Manager
     nodes: tuple[Node, ...]
+    lost: tuple[str, ...] = ()
 
     def host(self, name: str) -> Node:
         """Return the node that is a host.  Raises MissingPrerequisite."""
@@ -57,25 +58,29 @@ def discover(endpoints: Sequence[str]) -> Swarm:
     """Ask every engine which node of the swarm it is.
 
     Raises MissingPrerequisite without engines, for one outside of a swarm or of another swarm, without a manager among
-    them, and for two nodes with one label; TestbedUnavailable where one does not answer.
+    them, and for two nodes with one label; TestbedUnavailable where no manager answers.
     """
     if not endpoints:
         raise MissingPrerequisite(
             "the swarm testbed needs the engines of the nodes", "set TAILOR_SWARM to their docker contexts or URLs"
         )
-    engines = [Engine(endpoint=endpoint) for endpoint in endpoints]
-    infos = [info.get("Swarm") or {} for info in in_parallel(lambda engine: engine.info(), engines)]
-    for endpoint, info in zip(endpoints, infos, strict=True):
+    engines = {endpoint: Engine(endpoint=endpoint) for endpoint in endpoints}
+    answers = dict(zip(endpoints, in_parallel(lambda endpoint: _member(engines[endpoint]), endpoints), strict=True))
+    lost = tuple(answer for answer in answers.values() if isinstance(answer, str))
+    infos = {endpoint: answer for endpoint, answer in answers.items() if not isinstance(answer, str)}
+    for endpoint, info in infos.items():
         if info.get("LocalNodeState") != "active":
             state = info.get("LocalNodeState") or "unknown"
             raise MissingPrerequisite(f"{endpoint} is not in a swarm: {state}", "docker swarm init, docker swarm join")
-    managers = [endpoint for endpoint, info in zip(endpoints, infos, strict=True) if info.get("ControlAvailable")]
+    managers = [endpoint for endpoint, info in infos.items() if info.get("ControlAvailable")]
+    if not managers and lost:
+        raise TestbedUnavailable(f"no manager of the swarm answers: {'; '.join(lost)}")
     if not managers:
         raise MissingPrerequisite("no engine of TAILOR_SWARM is a manager of the swarm", "add the context of a manager")
     manager, listed = _answering(managers)
     known = {str(node["ID"]): node for node in listed}
     nodes = []
-    for endpoint, engine, info in zip(endpoints, engines, infos, strict=True):
+    for endpoint, info in infos.items():
         about = known.get(str(info.get("NodeID")))
         if about is None:
             raise MissingPrerequisite(
@@ -84,14 +89,22 @@ def discover(endpoints: Sequence[str]) -> Swarm:
         labels = about["Spec"].get("Labels") or {}
         name = str((about.get("Description") or {}).get("Hostname", ""))
         address = str(info.get("NodeAddr") or "")
-        nodes.append(Node(labels.get(HOST, ""), str(about["ID"]), name, address, endpoint, engine))
+        nodes.append(Node(labels.get(HOST, ""), str(about["ID"]), name, address, endpoint, engines[endpoint]))
     hosts = [node.host for node in nodes if node.host]
     for host in hosts:
         if hosts.count(host) > 1:
             raise MissingPrerequisite(
                 f"{hosts.count(host)} nodes have the label {HOST}={host}", "give it to one of them"
             )
-    return Swarm(manager, tuple(nodes))
+    return Swarm(manager, tuple(nodes), lost)
+
+
+def _member(engine: Engine) -> Mapping[str, Any] | str:
+    """Return an engine's place in its swarm; why there is no answer, where there is none."""
+    try:
+        return engine.info().get("Swarm") or {}
+    except TestbedUnavailable as error:
+        return str(error)
 
 
 def _answering(endpoints: Sequence[str]) -> tuple[Manager, Sequence[Mapping[str, Any]]]:

@@ -13,7 +13,7 @@ from framework.testbeds.swarm.fleet import Node
 
 
 class Images:
-    """Distribution of images without a registry.
+    """Distribution of images without a registry.  A node's own image is never replaced by another of its name.
 
     ``source``: the engine whose images count, this machine's; where it has none of a name, the first node's that has
     one, or that can pull it.
@@ -35,8 +35,13 @@ class Images:
                 if (node.id, name) in self._done:
                     continue
                 about = node.engine.image(name)
-                if about is None or (identity[name] and about["Id"] != identity[name]):
+                if about is None:
                     self._bring(name, identity[name], node, nodes, progress)
+                elif about["Id"] != identity[name]:
+                    raise MissingPrerequisite(
+                        f"node {node} has another image of the name {name}: {about['Id']} there, {identity[name]} here",
+                        "pull or build the same one, or give the application's image a name of its own",
+                    )
                 self._done.add((node.id, name))
 
     def _identity(self, name: str, nodes: Collection[Node]) -> str:

@@ -74,14 +74,12 @@ class Manager:
         labels += [network.get("Labels") or {} for network in networks]
         return {marks[label] for marks in labels if label in marks}
 
-    def remove_services(self, owner: Owner, keep: frozenset[str] = frozenset()) -> list[str]:
-        """Remove an owner's services but those named ``keep``; return the names of those that went."""
+    def remove_services(self, owner: Owner) -> list[str]:
+        """Remove an owner's services; return their names."""
         removed = []
         for service in self._services(owner):
-            name = str(service["Spec"]["Name"])
-            if name not in keep:
-                self._remove("service", str(service["ID"]))
-                removed.append(name)
+            self._remove("service", str(service["ID"]))
+            removed.append(str(service["Spec"]["Name"]))
         return removed
 
     def remove_rest(self, owner: Owner) -> list[str]:

@@ -31,11 +31,13 @@ class Relay:
         self._engine, self._connection, self._container = engine, connection, container
         self._addresses: dict[str, str] = {}  # of a container on the overlay -> on this machine
         self._servers: dict[tuple[str, int], _Server] = {}
+        self._marks: list[socket.socket] = []  # one for each address: it is taken
 
     def address(self, remote: str) -> str:
         """Return the loopback address that stands for a container's."""
         if remote not in self._addresses:
-            self._addresses[remote] = _free(set(self._addresses.values()))
+            self._addresses[remote], mark = _free()
+            self._marks.append(mark)
         return self._addresses[remote]
 
     def open(self, remote: str, ports: Iterable[int]) -> None:
@@ -65,6 +67,8 @@ class Relay:
         """End all ways."""
         for server in self._servers.values():
             server.end()
+        for mark in self._marks:
+            mark.close()
         self._servers.clear()
 
     def carry(self, local: socket.socket, remote: str, port: int) -> None:
@@ -109,6 +113,7 @@ def _send(local: socket.socket, stream: Any) -> None:
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
+    allow_reuse_address = True  # connections of the deployment before may still be in TIME_WAIT
     request_queue_size = 64
 
     def __init__(self, relay: Relay, address: str, port: int, remote: str) -> None:
@@ -124,13 +129,11 @@ class _Server(socketserver.ThreadingTCPServer):
         self.server_close()
 
 
-def _free(taken: Collection[str]) -> str:
-    """Return a loopback address on which nothing listens: port 1 marks those of other processes."""
+def _free() -> tuple[str, socket.socket]:
+    """Return a loopback address that nobody has, and the socket, on its port 1, that marks it as taken."""
     for third in range(FIRST, LAST):
         for fourth in range(FIRST, LAST):
             address = f"127.213.{third}.{fourth}"
-            if address in taken:
-                continue
             mark = socket.socket()
             try:
                 mark.bind((address, 1))
@@ -138,9 +141,5 @@ def _free(taken: Collection[str]) -> str:
             except OSError:
                 mark.close()
                 continue
-            _MARKS[address] = mark
-            return address
+            return address, mark
     raise DeploymentFailed("no loopback address is free")
-
-
-_MARKS: dict[str, socket.socket] = {}

@@ -6,7 +6,6 @@ until ready, run live commands, read back.  What runs on a node is asked of that
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from framework.compose.gate import CLOSED, Gate
 from framework.compose.hosts import as_designed
 from framework.compose.interpolation import escaped
 from framework.config.writing import to_yaml
-from framework.errors import DeploymentFailed, InputError, TrialFailed
+from framework.errors import DeploymentFailed, InputError
 from framework.model import (
     Application,
     Container,
@@ -26,10 +25,8 @@ from framework.model import (
     Machine,
     Probe,
     Running,
-    ServiceType,
     Usage,
 )
-from framework.model.side_container import SideContainer
 from framework.ports.testbed import Progress
 from framework.testbeds.docker import probes
 from framework.testbeds.docker.connection import Connection
@@ -37,26 +34,24 @@ from framework.testbeds.docker.document import Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.generators import GENERATOR, check_generator, generator_image
 from framework.testbeds.docker.inventory import describe_containers, networks_of
-from framework.testbeds.docker.listed import Listed
+from framework.testbeds.docker.listed import SERVICE, Listed
 from framework.testbeds.docker.machine import describe
 from framework.testbeds.docker.owner import PROJECT, Owner
 from framework.testbeds.docker.read_back import read_back, read_statistics
 from framework.testbeds.docker.readiness import Readiness, ended
 from framework.testbeds.docker.run_directory import compose_file, write
-from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.docker.testbed import READY_TIMEOUT_S, Phases
 from framework.testbeds.docker.usage import CpuCounters
-from framework.testbeds.swarm import agents, clean
+from framework.testbeds.swarm import clean, hooks
 from framework.testbeds.swarm.data import SwarmData
 from framework.testbeds.swarm.examination import examine
-from framework.testbeds.swarm.fleet import Fleet, Node, Swarm, discover
+from framework.testbeds.swarm.fleet import Node
 from framework.testbeds.swarm.images import Images
-from framework.testbeds.swarm.relay import Relay
+from framework.testbeds.swarm.members import Members
 from framework.testbeds.swarm.stack import Stack, stack_of
+from framework.testbeds.swarm.way_in import WayIn
 
-logger = logging.getLogger(__name__)
 PAUSE_S = 0.05
-CLOCK_S = 0.001  # a difference of clocks that notes tell
 
 
 class SwarmTestbed:
@@ -75,57 +70,26 @@ class SwarmTestbed:
         self,
         home: Path,
         endpoints: Sequence[str],
-        types: Mapping[str, ServiceType],
         application: Application | None = None,
         *,
         gate: Gate = CLOSED,
         ready_timeout_s: float = READY_TIMEOUT_S,
     ) -> None:
-        self._home, self._endpoints, self._types, self._application = home, tuple(endpoints), types, application
+        self._home, self._endpoints, self._application = home, tuple(endpoints), application
         self._gate, self._ready_timeout_s = gate, ready_timeout_s
-        self._known: Swarm | None = None
-        self._fleets: Fleet | None = None
         self._images = Images(Engine(), Connection())
-        self._relay: Relay | None = None
-        self._agents: dict[str, str] = {}
-        self._kinds: Mapping[str, ServiceType] = {}  # service -> its type in the deployment that runs
+        self._way_in = WayIn(application)
+        self.members = Members(endpoints, application, self._way_in.entered)
+        self._cores = 0
         self._counters: CpuCounters | None = None
         self._data = SwarmData(home)
 
     # ------------------------------------------------------------------ the swarm
 
-    @property
-    def swarm(self) -> Swarm:
-        """The swarm, discovered at first use.  Raises MissingPrerequisite, TestbedUnavailable."""
-        if self._known is None:
-            self._known = discover(self._endpoints)
-        return self._known
-
-    @property
-    def home(self) -> Node:
-        """The node for load generator and hooks: the monitoring host, which has the traces, else the first host."""
-        application = self._application
-        if application is None:
-            return self.swarm.nodes[0]
-        hosts = as_designed(application).hosts
-        service = application.tracing_service
-        return self.swarm.host(hosts[service] if service in hosts else application.hosts[0])
-
-    @property
-    def engine(self) -> Fleet:
-        """All engines as one."""
-        if self._fleets is None:
-            self._fleets = Fleet(self.swarm, self.home, self._entered)
-        return self._fleets
-
-    def side_containers(self) -> DockerSideContainers:
-        """Return side containers of the home node."""
-        return DockerSideContainers(self.home.engine, Connection(endpoint=self.home.endpoint))
-
     def machine(self) -> Machine:
         """Describe the nodes as one machine: the sum of cores and memory of distinct engines."""
-        infos = [node.engine.info() for node in self.swarm.nodes]
-        described = describe(self.home.engine)
+        infos = [node.engine.info() for node in self.members.swarm.nodes]
+        described = describe(self.members.home.engine)
         # Engines of one machine (in network namespaces of their own) share its kernel, and so its cores.
         distinct = {(info["KernelVersion"], info["Name"], info["MemTotal"], info["NCPU"]): info for info in infos}
         return replace(
@@ -143,9 +107,9 @@ class SwarmTestbed:
         self._gate.application(application)
         if application.dataset is not None and application.dataset.kind in ("running", "directory"):
             raise InputError(f"dataset.kind: {application.dataset.kind} is of one machine; allowed on a swarm: empty")
-        self.engine.version()
+        self.members.engine.version()
         for host in dict.fromkeys(as_designed(application).hosts.values()):
-            self.swarm.host(host)
+            self.members.swarm.host(host)
         check_generator(Engine(), application)
 
     def notes(self, application: Application) -> Sequence[str]:
@@ -154,9 +118,10 @@ class SwarmTestbed:
         by_host: dict[str, list[str]] = {}
         for service, host in hosts.items():
             by_host.setdefault(host, []).append(service)
-        placed = [f"{', '.join(services)} on host {host} ({self.swarm.host(host).name})"
+        placed = [f"{', '.join(services)} on host {host} ({self.members.swarm.host(host).name})"
                   for host, services in by_host.items()]  # fmt: skip
-        without = () if application.hooks.seed else ("volumes start empty: without a seed hook a swarm keeps no data",)
+        kept = application.hooks.seed is not None or not application.compose.get("volumes")
+        without = () if kept else ("volumes start empty: without a seed hook a swarm keeps no data",)
         return [*self._gate.admitted(application).notes, *placed, *without]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
@@ -164,7 +129,7 @@ class SwarmTestbed:
         self._gate.application(application)
         want = self._wanted(default)
         self._distribute(default, want, progress)
-        self._data.load(application, default, want, self.nodes_of(default, want), self, progress)
+        self._data.load(application, default, want, self._nodes_of(default, want), self.members, self, progress)
 
     # ------------------------------------------------------------------ a repetition
 
@@ -174,9 +139,9 @@ class SwarmTestbed:
         Raises DeploymentFailed, ParameterNotApplied, TestbedUnavailable where a node does not answer.
         """
         phases, project = Phases(), deployment.project
-        self._kinds = deployment.types
+        self._forget()  # nodes, and who manages them, may have changed
         want = self._wanted(deployment)
-        nodes = self.nodes_of(deployment, want)
+        nodes = self._nodes_of(deployment, want)
         directory = self._home / "run" / project
         with phases.phase("write", progress):
             write(directory, escaped(want.document), deployment.files, want.files)
@@ -184,77 +149,68 @@ class SwarmTestbed:
             stack = stack_of(replace(want, document=escaped(want.document)), project, directory, services)
             self._distribute(deployment, want, progress)
         with phases.phase("remove", progress):
-            self._forget()
-            clean.remove_containers(self.swarm, project)
+            clean.remove_containers(self.members.swarm, project)
         with phases.phase("restore", progress):
-            self._data.restore(deployment, want, nodes)
+            restored = self._data.restore(deployment, want, nodes)
         with phases.phase("start", progress):
             self._start(deployment, want, stack, directory, progress)
         with phases.phase("healthy", progress):
             listed = self._wait(deployment, want, want.services, progress)
             networks = networks_of(listed, deployment.reached)
-            containers = describe_containers(self.engine, listed, want, networks.entry)
-            containers = self._reached(deployment, containers)
+            containers = describe_containers(self.members.engine, listed, want, networks.entry)
+            containers = self._way_in.reached(deployment, containers)
             self._pin(project, stack, containers)
         with phases.phase("live", progress):
             for service, command in deployment.live:
-                code, output = self.engine.execute(containers[service].id, command)
+                code, output = self.members.engine.execute(containers[service].id, command)
                 if code:
                     raise DeploymentFailed(f"{' '.join(command)} ended with {code}", service, output)
         with phases.phase("read back", progress):
-            passed = read_back(self.engine, deployment.expectations, containers)
-        self._counters = CpuCounters(self.engine)
+            passed = read_back(self.members.engine, deployment.expectations, containers)
+        self._counters, self._cores = CpuCounters(self.members.engine), self.machine().cores
         hosts = ",".join(f"{service}={node.host}" for service, node in nodes.items())
-        added = {PROJECT: project, "tailor.restored": "copy", "tailor.fresh": "all", "tailor.hosts": hosts}
+        added = {PROJECT: project, "tailor.restored": restored, "tailor.fresh": "all", "tailor.hosts": hosts}
         labels = {**deployment.labels, **added}
         return Running(
             replace(deployment, labels=labels), networks.entry, containers, phases.seconds, networks.also, passed
         )
 
-    def nodes_of(self, deployment: Deployment, want: Wanted) -> Mapping[str, Node]:
+    def _nodes_of(self, deployment: Deployment, want: Wanted) -> Mapping[str, Node]:
         """Return service -> its node.  Raises MissingPrerequisite for a host that no node is."""
         hosts = as_designed(self._application).hosts if self._application else {}
         first = self._application.hosts[0] if self._application else ""
-        return {name: self.swarm.host(hosts.get(name, first)) for name in want.services}
+        return {name: self.members.swarm.host(hosts.get(name, first)) for name in want.services}
 
     def _start(self, deployment: Deployment, want: Wanted, stack: Stack, directory: Path, progress: Progress) -> None:
         """Start the stack in waves, with Tailor's own containers on the nodes after the first."""
         file = compose_file(directory).with_name("stack.yaml")
         for number, wave in enumerate(stack.waves):
             file.write_text(to_yaml(stack.until(number)))
-            self.swarm.manager.deploy(deployment.project, file)
+            self.members.swarm.manager.deploy(deployment.project, file)
             self._appear(deployment.project, want, wave, progress)
             if not number:
-                self._start_agents(deployment.project, want, stack)
-            waited = _waited_for(want, stack, number)
-            if waited:
+                networks = [str(entry["name"]) for entry in stack.document["networks"].values()]
+                self._way_in.open(deployment, self.members.swarm.nodes, self.members.home, networks, want.labels)
+            if waited := _waited_for(want, wave):
                 self._wait(deployment, want, waited, progress)
-
-    def _start_agents(self, project: str, want: Wanted, stack: Stack) -> None:
-        networks = [str(entry["name"]) for entry in stack.document["networks"].values()]
-        for node in self.swarm.nodes:
-            on_home = node.id == self.home.id
-            self._agents[node.id] = agents.start(project, node, networks if on_home else (), want.labels)
-        connection = Connection(endpoint=self.home.endpoint)
-        self._relay = Relay(self.home.engine, connection, self._agents[self.home.id])
 
     def _appear(self, project: str, want: Wanted, services: Sequence[str], progress: Progress) -> None:
         """Wait until the services have started containers.  Raises DeploymentFailed, naming service and node."""
         deadline = time.monotonic() + self._ready_timeout_s
         owner = Owner.project(project)
-        names = {node.id: str(node) for node in self.swarm.nodes}
+        names = {node.id: str(node) for node in self.members.swarm.nodes}
         while True:
             counts: dict[str, int] = {}
-            for container in self.engine.containers(str(owner)):
+            for container in self.members.engine.containers(str(owner)):
                 if container.state != "created":
                     counts[container.service] = counts.get(container.service, 0) + 1
             left = [name for name in services if counts.get(name, 0) < want.replicas.get(name, 1)]
             if not left:
                 return
-            for task in self.swarm.manager.tasks(owner):
+            for task in self.members.swarm.manager.tasks(owner):
                 status = task.get("Status") or {}
                 if status.get("State") == "rejected":
-                    service = (task["Spec"]["ContainerSpec"].get("Labels") or {}).get("com.docker.compose.service", "")
+                    service = (task["Spec"]["ContainerSpec"].get("Labels") or {}).get(SERVICE, "")
                     where = names.get(str(task.get("NodeID")), "no node")
                     raise DeploymentFailed(f"node {where} refuses its container: {status.get('Err', '')}", service)
             if time.monotonic() > deadline:
@@ -266,7 +222,7 @@ class SwarmTestbed:
         self, deployment: Deployment, want: Wanted, services: Sequence[str], progress: Progress
     ) -> dict[str, list[Listed]]:
         ready = {name: self._ready(deployment, name) for name in services}
-        readiness = Readiness(self.engine, deployment.project, want.finite, want.restarted, want.replicas)
+        readiness = Readiness(self.members.engine, deployment.project, want.finite, want.restarted, want.replicas)
         return readiness.wait(ready, self._ready_timeout_s, progress)
 
     def _ready(self, deployment: Deployment, service: str) -> Probe | None:
@@ -275,151 +231,82 @@ class SwarmTestbed:
             return kind.ready
         return Probe("listens", f"({probes.LISTENS})") if service in deployment.reached else None
 
-    def _reached(self, deployment: Deployment, containers: Mapping[str, Container]) -> dict[str, Container]:
-        """Return the containers with the addresses that this machine reaches."""
-        if self._relay is None:
-            return dict(containers)
-        ports = self._ports(deployment)
-        every = [c for first in containers.values() for c in first.replicas if c.address]
-        self._relay.keep_listening({c.address: ports.get(c.service, set()) | ports[""] for c in every})
-        addressed = self._relay.address
-
-        def moved(container: Container) -> Container:
-            others = tuple(moved(other) for other in container.others)
-            return replace(container, address=addressed(container.address) if container.address else "", others=others)
-
-        return {service: moved(container) for service, container in containers.items()}
-
-    def _ports(self, deployment: Deployment) -> dict[str, set[int]]:
-        """Return service -> the ports that are asked; under "", those of all services."""
-        ports: dict[str, set[int]] = {"": set()}
-        tracing = self._application.tracing if self._application else None
-        if tracing is not None:
-            ports[""] |= {int(tracing.port)} | ({int(tracing.counters["port"])} if tracing.counters else set())
-        for expected in deployment.expectations:
-            if expected.probe is not None and expected.probe.port is not None:
-                ports.setdefault(expected.service, set()).add(int(expected.probe.port))
-        for service, kind in deployment.types.items():
-            asked = [
-                probe for probe in (kind.ready, *_statistics(kind)) if probe is not None and probe.port is not None
-            ]
-            ports.setdefault(service, set()).update(int(probe.port) for probe in asked if probe.port is not None)
-        return ports
-
-    def _entered(self, listed: Listed) -> Listed:
-        """Give a listed container the loopback addresses that stand for it; its probes' ports are let through."""
-        if self._relay is None or listed.state != "running" or not listed.service or self._application is None:
-            return listed
-        overlays = {name: ip for name, ip in listed.addresses.items() if ip}
-        kind = self._kinds.get(listed.service)
-        port = kind.ready.port if kind is not None and kind.ready is not None else None
-        for remote in overlays.values():
-            if port is not None:
-                self._relay.open(remote, [int(port)])
-        return replace(listed, addresses={name: self._relay.address(ip) for name, ip in overlays.items()})
-
     def _pin(self, project: str, stack: Stack, containers: Mapping[str, Container]) -> None:
         for service, cpus in stack.cpusets.items():
             for container in containers[service].replicas:
-                self.engine.set_cpus(container.id, cpus, Owner.project(project))
-
-    def _forget(self) -> None:
-        if self._relay is not None:
-            self._relay.close()
-        self._relay, self._agents = None, {}
+                self.members.engine.set_cpus(container.id, cpus, Owner.project(project))
 
     # ------------------------------------------------------------------ while it runs
 
     def run_hook(self, running: Running, hook: Hook) -> str:
         """Run a one-shot service on the home node; return its output.  Raises TrialFailed where it fails."""
-        want = self._wanted(running.deployment)
-        body = want.document["services"].get(hook.service)
-        if body is None:
-            raise InputError(f"hooks: {hook.service} is no service of the compose file")
-        if body.get("volumes"):
-            raise InputError(f"hooks: {hook.service} mounts files or volumes, which a hook on a swarm cannot have")
-        entrypoint = body.get("entrypoint")
-        environment = body.get("environment") or {}
-        pairs = environment if isinstance(environment, Mapping) else dict(i.partition("=")[::2] for i in environment)
-        lines: list[bytes] = []
-        wanted_container = SideContainer(
-            image=str(body["image"]),
-            command=tuple(hook.command or body.get("command") or ()),
-            name=f"{running.deployment.project}-{hook.service}",
-            project=running.deployment.project,
-            network=running.network,
-            also=running.also,
-            labels={key: str(value) for key, value in want.labels.items()},
-            limit_s=hook.timeout_s,
-            program=str(entrypoint[0]) if entrypoint else "",
-            environment={key: str(value) for key, value in pairs.items()},
-        )
-        ended_run = self.side_containers().run(wanted_container, lines.append)
-        output = b"\n".join(lines).decode(errors="replace")
-        if ended_run.status != 0 or ended_run.late:
-            text = "\n".join(
-                f"  | {line}" for line in (*output.splitlines()[-20:], *ended_run.errors.splitlines()[-20:])
-            )
-            raise TrialFailed(f"{hook.service} ended with {ended_run.status}\n{text}")
-        return output
+        project = running.deployment.project
+        return hooks.run(self.members.side_containers(), self._wanted(running.deployment), project, hook)
 
     def usage(self, running: Running) -> Usage:
         """Read CPU time and pressure of all nodes [s].  Raises DeploymentFailed where a container ended."""
         if self._counters is None:
-            self._counters = CpuCounters(self.engine)
+            self._counters = CpuCounters(self.members.engine)
         try:
             usage = self._counters.read(running.containers)
         except DeploymentFailed:
             self.alive(running)
             raise
-        if not self._agents:  # nothing is deployed: the counters of this machine
+        machines = self._way_in.machines(self.members.swarm.nodes)
+        if not machines:  # nothing is deployed: the counters of this machine
             return usage
-        machines = {read.boot: read for read in agents.read(self._agents, self.swarm.nodes).values()}
-        pressures = [read.pressure_s for read in machines.values()]
+        pressures = [counters.pressure_s for counters in machines]
         return replace(
             usage,
-            host_cpu_s=sum(read.busy_s for read in machines.values()),
-            stolen_s=sum(read.stolen_s for read in machines.values()),
+            host_cpu_s=sum(counters.busy_s for counters in machines),
+            stolen_s=sum(counters.stolen_s for counters in machines),
             pressure_cpu_s=None if None in pressures else max(filter(None, pressures), default=0.0),
-            cores=self.machine().cores,
+            cores=self._cores,
         )
 
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
         """Read the statistics that service types define: service -> name -> number.  Raises DeploymentFailed."""
         kinds = {service: kind for service, kind in running.deployment.types.items() if service in running.containers}
-        return read_statistics(self.engine, kinds, running.containers)
+        return read_statistics(self.members.engine, kinds, running.containers)
 
     def alive(self, running: Running) -> None:
         """Check that all containers run.  Raises DeploymentFailed, TestbedUnavailable where a node does not answer."""
-        by_id = {c.id: c for c in self.engine.containers(f"{PROJECT}={running.deployment.project}")}
+        by_id = {c.id: c for c in self.members.engine.containers(f"{PROJECT}={running.deployment.project}")}
         for service, first in running.containers.items():
             for container in first.replicas:
                 listed = by_id.get(container.id)
                 if listed is None:
                     raise DeploymentFailed("its container is gone", service)
                 if listed.state != "running":
-                    raise DeploymentFailed(f"its container is {ended(listed)}", service, self.engine.logs(listed.id))
+                    raise DeploymentFailed(
+                        f"its container is {ended(listed)}", service, self.members.engine.logs(listed.id)
+                    )
 
     # ------------------------------------------------------------------ clean-up and examination
 
     def projects(self) -> Collection[str]:
         """Return every project that has something on a node."""
-        return clean.projects(self.swarm)
+        return clean.projects(self.members.answering())
 
     def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
-        """Remove all of a project on every node; return what was removed.  Raises TestbedUnavailable."""
+        """Remove all of a project on every node; return what was removed.  Raises TestbedUnavailable for a lost one."""
         self._forget()
-        return clean.clean(self.swarm, project)
+        return clean.clean(self.members.answering(), project)
 
     def clean_datasets(self) -> Sequence[str]:
         """Remove the kept data on every node that no deployment uses; return their names."""
-        return self._data.remove(self.swarm.nodes)
+        return self._data.remove(self.members.answering().nodes)
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         """List what each node offers, what is missing on which, and how to get it."""
         return examine(self._endpoints, applications)
 
     # ------------------------------------------------------------------ inside
+
+    def _forget(self) -> None:
+        """Forget what runs, and the swarm, which is discovered anew."""
+        self._way_in.close()
+        self.members.forget()
 
     def _wanted(self, deployment: Deployment) -> Wanted:
         document = one_document(deployment)
@@ -430,25 +317,22 @@ class SwarmTestbed:
 
     def _distribute(self, deployment: Deployment, want: Wanted, progress: Progress) -> None:
         """Bring the images to the nodes that run them, the hooks' and the generator's to the home node."""
-        nodes = self.nodes_of(deployment, want)
-        images: dict[str, set[str]] = {node.id: {GENERATOR} for node in self.swarm.nodes}
+        nodes = self._nodes_of(deployment, want)
+        images: dict[str, set[str]] = {node.id: {GENERATOR} for node in self.members.swarm.nodes}
         for service, node in nodes.items():
             images[node.id].add(want.images[service])
-        images[self.home.id] |= {want.images[name] for name in want.images if name not in want.services}
+        images[self.members.home.id] |= {want.images[name] for name in want.images if name not in want.services}
         if self._application is not None and (generator := generator_image(self._application)):
-            images[self.home.id].add(generator)
-        self._images.distribute(images, self.swarm.nodes, progress)
+            images[self.members.home.id].add(generator)
+        self._images.distribute(images, self.members.swarm.nodes, progress)
 
 
-def _statistics(kind: ServiceType) -> Sequence[Probe]:
-    return [probe for probe in getattr(kind, "statistics", {}).values() if isinstance(probe, Probe)]
-
-
-def _waited_for(want: Wanted, stack: Stack, number: int) -> list[str]:
-    """Return the services of a wave that later ones wait for to be healthy or to complete."""
-    conditions = {
-        needed: (how or {}).get("condition", "service_started")
+def _waited_for(want: Wanted, services: Sequence[str]) -> list[str]:
+    """Return those services that some other waits for to be healthy or to complete."""
+    waited = {
+        needed
         for body in want.document["services"].values() if isinstance(body.get("depends_on"), Mapping)
         for needed, how in body["depends_on"].items()
+        if (how or {}).get("condition", "service_started") != "service_started"
     }  # fmt: skip
-    return [name for name in stack.waves[number] if conditions.get(name, "service_started") != "service_started"]
+    return [name for name in services if name in waited]
