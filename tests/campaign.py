@@ -48,6 +48,8 @@ class Campaign:
     database: str
     kill_database: Callable[[float], None] | None = None
     workers: int = 2
+    own_homes: bool = False  # each process has a TAILOR_HOME of its own, as on machines of their own
+    gone: set[str] = field(default_factory=set)  # processes that are not started again
     kills: dict[str, int] = field(default_factory=dict)
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _port: int = 0
@@ -76,7 +78,9 @@ class Campaign:
             "TAILOR_APPLICATIONS": str(self.directory / "apps"), "TAILOR_REQUESTS_PER_S": "0",
             "DOCKER_HOST": "unix:///nonexistent.sock", "PYTHONPATH": str(ROOT),
         }  # fmt: skip
-        for name in self.names:
+        for name in (name for name in self.names if name not in self.gone):
+            if self.own_homes:
+                environment["TAILOR_HOME"] = str(self.directory / f"home of {name}")
             if name not in self._processes or self._processes[name].poll() is not None:
                 command = ["serve", "--no-worker", "--port", str(self._port)] if name == "api" else ["worker"]
                 with (self.directory / f"{name}.log").open("ab") as log:
@@ -93,6 +97,10 @@ class Campaign:
             return
         self._processes[name].send_signal(signal.SIGKILL)
         self._processes[name].wait()
+
+    def pid(self, name: str) -> int:
+        """Return the number of a process."""
+        return self._processes[name].pid
 
     def stop(self) -> None:
         for process in self._processes.values():
@@ -169,10 +177,11 @@ class Campaign:
                 told(f"the database was away for {outage_s:g} s")
             told(f"kill {number + 1} of {kills}: {target}")
         studies += [self.launch(seed) for seed in waiting]
-        self._wait(studies)
+        self.wait(studies)
         return studies
 
-    def _wait(self, studies: Sequence[str]) -> None:
+    def wait(self, studies: Sequence[str]) -> None:
+        """Wait until all are completed.  Raises TimeoutError where nothing goes on."""
         deadline, before = time.monotonic() + PATIENCE_S, -1
         for _ in itertools.count():
             states = self.states(studies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from framework.config.settings import Retention, Settings
 from framework.config.twin_file import load_twin, twin_digest, twin_path
 from framework.errors import FieldError, InputError, MissingPrerequisite
 from framework.load.registry import GENERATORS
-from framework.model import DOCKER, EXTERNAL_GENERATORS, TWIN, Application, ServiceType
+from framework.model import DOCKER, EXTERNAL_GENERATORS, SWARM, TWIN, Application, ServiceType
 from framework.model.application import TraceApi
 from framework.ports.clock import Clock
 from framework.ports.screen import Screen
@@ -52,6 +53,8 @@ from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.docker.stressors import DockerStressors
 from framework.testbeds.docker.testbed import DockerTestbed
 from framework.testbeds.host.topology import read_topology
+from framework.testbeds.swarm.side_containers import HomeSideContainers
+from framework.testbeds.swarm.testbed import SwarmTestbed
 from framework.testbeds.twin import TwinTestbed
 from framework.traces.files import read_all
 from framework.traces.jaeger import JaegerReader
@@ -67,6 +70,7 @@ from framework.use_cases.catalogue import Catalogue
 from framework.use_cases.energy import Energies
 from framework.use_cases.energy_comparison import EnergyComparisons
 from framework.use_cases.guard import Guards
+from framework.use_cases.local_jobs import LocalJobs
 from framework.use_cases.node import Nodes
 from framework.use_cases.place import Placements
 from framework.use_cases.profile import Profiles
@@ -137,7 +141,7 @@ def opened(settings: Settings, kept_parameters: int = KEPT_PARAMETERS) -> Opened
         store=stores.studies,
         artefacts=stores.artefacts,
         clock=stores.clock,
-        kinds=[docker_kind(settings), twin_kind(stores.clock)],
+        kinds=[docker_kind(settings), twin_kind(stores.clock), swarm_kind(settings)],
         plugged_in={name: partial(plugged_in, name, settings.home, stores.clock) for name in TESTBEDS.names()},
         traces=read_all,
         home=settings.home,
@@ -164,7 +168,7 @@ def assembled(
     energies = Energies(backends, studies, runner)
     queue, archive = SqlJobQueue(database, clock), SqlArchive(database, artefacts)
     keeper = Keeper(store, archive, artefacts, clock, backends.home)
-    engine = f"engine of {platform.node()}"
+    engine, local = engine_name(), LocalJobs(backends, queue)
     return Opened(
         backends=backends,
         store=store,
@@ -184,13 +188,19 @@ def assembled(
         queue=queue,
         tokens=SqlTokenStore(database, clock),
         launches=SqlLaunches(database, clock),
-        worker=Worker(studies, store, runner, queue, engine, lambda: chores(keeper, retention)),
+        worker=Worker(studies, store, runner, queue, engine, lambda: chores(keeper, retention), local.able),
         guards=Guards(backends, guard_tools(backends.home, SqlBatchQueue(database, clock), clock)),
         external=External(store, SqlOfferStore(database, clock), clock, backends.machine, kept_parameters),
         sharing=StudyExport(store, archive, artefacts, backends.home, backends.application),
         keeper=keeper,
         check=partial(examine, database),
     )
+
+
+def engine_name() -> str:
+    """Return the name of this process's engine, as the queue tells engines apart: a machine may have several."""
+    address = os.environ.get("DOCKER_HOST", "")
+    return f"engine of {platform.node()}" + (f" at {address}" if address else "")
 
 
 def docker_kind(settings: Settings) -> TestbedKind:
@@ -217,6 +227,32 @@ def docker_kind(settings: Settings) -> TestbedKind:
         prover=lambda types: DockerProver(settings.home, types, gate=gate, machine=machine),
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
         energy=energy_meter,
+    )
+
+
+def swarm_kind(settings: Settings) -> TestbedKind:
+    """Return the kind that deploys one stack over the nodes of a swarm, whose engines TAILOR_SWARM names."""
+    gate = gate_of(settings)
+
+    def testbed(application: Application | None = None) -> SwarmTestbed:
+        return SwarmTestbed(settings.home, settings.swarm, application, gate=gate)
+
+    def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
+        refuse_command(application, gate)
+        opened = testbed(application)
+        generator = GENERATORS.get(application.generator)
+        return Rig(
+            opened, generator(application, HomeSideContainers(opened.members.side_containers)), reader_of(application)
+        )
+
+    return TestbedKind(
+        name=SWARM,
+        modelled=False,
+        exclusive=True,
+        available=lambda application: bool(settings.swarm),
+        open=open_,
+        topology=lambda application: read_topology(),
+        manage=(lambda types: testbed()) if settings.swarm else None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from framework.cli import terminal
+from framework.cli.groups import StudyByDefault
 from framework.cli.session import opened, output, print_json
 from framework.config.settings import Retention
 from framework.errors import InputError
@@ -17,7 +18,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command()(export)
+    group = typer.Typer(
+        cls=StudyByDefault,
+        no_args_is_help=True,
+        help="Write a whole study as one file: JSON to import again, Parquet to analyse; without secrets.",
+    )
+    app.add_typer(group, name="export")
+    group.command("study")(export)
+    group.command("k8s")(export_k8s)
     app.command("import")(import_)
     app.command()(forget)
 
@@ -39,6 +47,23 @@ def export(
     print_json({"study": exported.id, "file": path, "bytes": len(data)}) if as_json else output.print(
         f"{path} ({len(data) / 1e6:.1f} MB)", soft_wrap=True
     )
+
+
+def export_k8s(
+    study: Annotated[str, typer.Argument(help="A study's id, or an unambiguous beginning of it.")],
+    directory: Annotated[Path, typer.Option("--output", help="Directory to write, new or empty.")],
+    storage: Annotated[str, typer.Option(help="Size of each volume's claim: compose knows none.")] = "10Gi",
+    leave_out: Annotated[
+        bool, typer.Option("--leave-out", help="Leave out, and say, what a cluster cannot do; else it is refused.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a study's best configuration as Kubernetes manifests, and what has no counterpart there in plain words."""
+    written = opened().results.export_kubernetes(study, directory, storage=storage, leave_out=leave_out)
+    if as_json:
+        print_json({"directory": directory, "files": written})
+    else:
+        output.print("\n".join(str(directory / name) for name in written), soft_wrap=True)
 
 
 def import_(

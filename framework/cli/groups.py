@@ -13,3 +13,11 @@ class RunByDefault(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         known = (*self.commands, "--help")
         return super().parse_args(ctx, ["run", *args] if args and args[0] not in known else args)
+
+
+class StudyByDefault(TyperGroup):
+    """Words that are no command of the group belong to its command ``study``: `tailor export STUDY`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = (*self.commands, "--help")
+        return super().parse_args(ctx, ["study", *args] if args and args[0] not in known else args)

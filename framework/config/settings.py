@@ -45,7 +45,8 @@ class Settings:
     no limit.  ``hosts`` (TAILOR_HOSTS, none): further names and addresses of the service, separated by commas; those
     of loopback and the one that it listens on always count, and requests for any other are refused.  ``proxies``
     (TAILOR_PROXIES, none): addresses and networks, separated by commas, of the reverse proxies whose X-Forwarded-For
-    and X-Forwarded-Proto are believed.
+    and X-Forwarded-Proto are believed.  ``swarm`` (TAILOR_SWARM, none): docker contexts or URLs of the engines of a
+    swarm, separated by commas, on which ``--testbed swarm`` deploys.
     """
 
     home: Path
@@ -60,6 +61,7 @@ class Settings:
     requests_per_s: float = 200.0
     hosts: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
+    swarm: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -88,6 +90,7 @@ class Settings:
             requests_per_s=_rate(given.get("TAILOR_REQUESTS_PER_S") or "200"),
             hosts=tuple(_host(part) for part in _parts(given.get("TAILOR_HOSTS", ""))),
             proxies=tuple(_proxy(part) for part in _parts(given.get("TAILOR_PROXIES", ""))),
+            swarm=_parts(given.get("TAILOR_SWARM", "")),
         )
 
 

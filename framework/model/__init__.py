@@ -59,6 +59,7 @@ from framework.model.measurement import (
 from framework.model.study import (
     DOCKER,
     EXTERNAL,
+    SWARM,
     TWIN,
     Offer,
     Purpose,
@@ -80,6 +81,7 @@ __all__ = [
     "EXTERNAL",
     "EXTERNAL_GENERATORS",
     "LOOPS_IN_WORDS",
+    "SWARM",
     "TWIN",
     "UNKNOWN_COMMAND",
     "Application",

@@ -38,7 +38,7 @@ class StudyState(StrEnum):
     FAILED = "failed"
 
 
-DOCKER, TWIN, EXTERNAL = "docker", "twin", "external"  # testbeds; external: clients measure
+DOCKER, TWIN, SWARM, EXTERNAL = "docker", "twin", "swarm", "external"  # testbeds; external: clients measure
 
 Purpose = Literal["default", "search", "drift", "confirm", "verdict", "minimal", "probe"]
 

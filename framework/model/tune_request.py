@@ -35,7 +35,8 @@ class TuneRequest:
     testbed: Annotated[
         str,
         Option(
-            "docker, twin (the model in twin.json), one of a plug-in, or auto: the twin only where no engine answers",
+            "docker, swarm (the nodes of TAILOR_SWARM), twin (the model in twin.json), one of a plug-in, or auto: the "
+            "twin only where no engine answers",
             "measurement",
             label="testbed",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from framework.model.job import Job, Stop
@@ -15,7 +15,9 @@ class JobQueue(Protocol):
     def put(self, study: str, *, priority: int = 0, owner: str = "", resource: str = "") -> None:
         """Queue a study; cancel a stop that was requested.  Raises NotFound, IllegalTransition."""
 
-    def take(self, worker: str, engine: str, seconds: float) -> Job | None: ...
+    def take(self, worker: str, engine: str, seconds: float, able: Collection[str] | None = None) -> Job | None:
+        """Lease the next job, of those that the worker is ``able`` to do (None: all); None where there is none."""
+
     def done(self, study: str, worker: str | None = None) -> None: ...
     def stopped(self, study: str, worker: str) -> bool:
         """Remove a study that a worker paused; queue it again if the stop was cancelled.  Return whether it left."""

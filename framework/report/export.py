@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,27 @@ from framework.errors import FieldName, InputError
 from framework.model import Application, Deployment, ServiceType
 from framework.report.bundle import COPIES, Bundle
 from optimizer.space import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class BestOfStudy:
+    """The best configuration of a study, named ``study``, with what its files are made of; see ``export``."""
+
+    application: Application
+    types: Mapping[str, ServiceType]
+    default: Configuration
+    best: Configuration
+    study: str
+    dependent: Mapping[str, str] = field(default_factory=dict)
+    changed: Sequence[str] = ()
+
+
+def check_empty(directory: Path) -> None:
+    """Raise InputError unless a directory is new or empty."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InputError(
+            FieldName("directory"), f": found {directory}, which is not empty; allowed: a new or an empty directory"
+        )
 
 
 def export(
@@ -37,10 +59,7 @@ def export(
 
     Raises InputError when the directory is not empty or cannot be written.
     """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise InputError(
-            FieldName("directory"), f": found {directory}, which is not empty; allowed: a new or an empty directory"
-        )
+    check_empty(directory)
     deployments = {
         name: render(application, types, configuration, project=application.name, labels={})
         for name, configuration in (("default", default), ("best", best))
@@ -50,7 +69,7 @@ def export(
     if whole:
         documents = {host: bundle.document(document) for host, document in documents.items()}
     files = _files(application.name, study, deployments["best"], documents, bundle)
-    files["configuration.yaml"] = to_yaml(_configuration(default, best, dependent))
+    files["configuration.yaml"] = to_yaml(configuration_document(default, best, dependent))
     files["changes.diff"] = difference(deployments["default"], deployments["best"], to_yaml)
     where = "here or on another machine" if whole else "where the application's own files are"
     files["README.md"] = _readme(application, study, where, changed, list(files), bundle)
@@ -64,7 +83,8 @@ def export(
     return sorted([*files, *bundle.copied])
 
 
-def _configuration(default: Configuration, best: Configuration, dependent: Mapping[str, str]) -> dict[str, Any]:
+def configuration_document(default: Configuration, best: Configuration, dependent: Mapping[str, str]) -> dict[str, Any]:
+    """Return a configuration file of what differs from the default."""
     values = {name: value for name, value in best.items() if value != default[name]}
     sources = {name: f"derived: {dependent[name]}" for name in values if name in dependent}
     content: dict[str, Any] = {"kind": "configuration", "version": 1, "values": values}

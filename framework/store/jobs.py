@@ -9,7 +9,7 @@ ends checks, in the transaction in which it gives its job away, whether the stud
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,11 +55,11 @@ class SqlJobQueue:
             values = {"stop": "", "worker": "" if ends else row.worker}
             connection.execute(jobs.update().where(jobs.c.study == study).values(values))
 
-    def take(self, worker: str, engine: str, seconds: float) -> Job | None:
+    def take(self, worker: str, engine: str, seconds: float, able: Collection[str] | None = None) -> Job | None:
         """Lease the next job that this worker can do to it, for ``seconds``, and return it; None where there is none.
 
-        ``engine``: the worker's engine, empty for none.  A job whose worker's lease expired waits again, and may go to
-        another engine.
+        ``engine``: the worker's engine, empty for none.  ``able``: the only studies that the worker can run.  A job
+        whose worker's lease expired waits again, and may go to another engine.
         """
         now = self._clock.now_ns()
         with self._database.transaction() as connection:
@@ -72,7 +72,9 @@ class SqlJobQueue:
             free = [
                 job
                 for job in waiting
-                if job.study not in leased and (not job.resource or (engine and engine not in taken))
+                if job.study not in leased
+                and (able is None or job.study in able)
+                and (not job.resource or (engine and engine not in taken))
             ]
             if not free:
                 return None

@@ -12,6 +12,7 @@ from framework.errors import InputError, LeaseLost, StoreBusy, StoreError
 from framework.model.events import Event
 from framework.ports.store import StudyStore
 
+BOOT = Path("/proc/sys/kernel/random/boot_id")  # of this start of the kernel, random
 LEASE_S = 120.0  # renewed at every step of a study; the longest step is a hook
 
 
@@ -62,12 +63,20 @@ class Lease:
 
 
 def _host() -> str:
-    """Return the host's name with its PID namespace: a container may share the name, but has PIDs of its own."""
+    """Return the host's name with its boot and its PID namespace.
+
+    A container may share the name, but has PIDs of its own; two machines may have one name, and their first PID
+    namespaces always have one number.
+    """
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())  # pid:[4026531836]
     except OSError:
         namespace = ""
-    return f"{socket.gethostname()}:{''.join(filter(str.isdigit, namespace))}"
+    try:
+        boot = BOOT.read_text()[:8]
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()}:{boot}{''.join(filter(str.isdigit, namespace))}"
 
 
 def _is_alive(pid: int) -> bool:

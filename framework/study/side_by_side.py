@@ -4,7 +4,7 @@ Every comparison stays within a testbed.  Each measures the default first, and a
 its ratio to its own testbed's default, on the scale of the study's first default.  The optimizer is asked while other
 trials are pending.  A trial records the asks whose results were not known when it was asked for (``pending_asks``);
 before each ask, all results that are there are told in the order of the trials' numbers.  So a replay asks and tells
-exactly alike, whatever the order in which trials ended.  docs/adr/0035-trials-side-by-side.md says why.
+exactly alike, whatever the order in which trials ended.  docs/adr/0037-trials-side-by-side.md says why.
 """
 
 from __future__ import annotations

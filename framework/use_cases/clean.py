@@ -48,6 +48,11 @@ def clean_up(
     removed = runner.clean_dead(testbed)
     removed += [resource for name in projects for resource in testbed.clean(name)]
     removed += testbed.clean_datasets() if seeds else []
+    for kind in backends.kinds[1:]:
+        if kind.manage is not None:  # another testbed with machines, such as the nodes of a swarm
+            other = kind.manage({})
+            removed += runner.clean_dead(other)
+            removed += other.clean_datasets() if seeds else []
     removed += [f"image {name}" for name in backends.builds.remove()] if images and backends.builds is not None else []
     left = [name for name in strangers if name not in projects]
     built = backends.builds.kept() if backends.builds is not None else ()

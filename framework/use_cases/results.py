@@ -8,10 +8,12 @@ from pathlib import Path
 from framework.bench import Backends
 from framework.config.writing import write_text
 from framework.errors import FieldError, InputError
+from framework.kubernetes.manifests import STORAGE
 from framework.model import EXTERNAL, Estimate, Study, Trial
 from framework.model.study import display_name
 from framework.report.arms import cpu_ratio
-from framework.report.export import export
+from framework.report.export import BestOfStudy, export
+from framework.report.manifests import export_manifests
 from framework.report.page import page
 from framework.report.recommendation import lines_as_text
 from framework.report.summary import Summary, summarise
@@ -73,6 +75,23 @@ class Results:
 
         ``whole``: with copies of the application's own files that it needs.
         """
+        of = self._best(study_id)
+        return export(
+            of.application, of.types, of.default, of.best, of.study, directory, of.dependent, of.changed, whole=whole
+        )
+
+    def export_kubernetes(
+        self, study_id: str, directory: Path, *, storage: str = STORAGE, leave_out: bool = False
+    ) -> Sequence[str]:
+        """Write the best configuration as Kubernetes manifests; return the files' names.  Raises InputError, NotFound.
+
+        ``storage``: size of each volume's claim.  ``leave_out``: what has no counterpart is left out, and said, where
+        it is refused otherwise.
+        """
+        return export_manifests(self._best(study_id), directory, storage=storage, leave_out=leave_out)
+
+    def _best(self, study_id: str) -> BestOfStudy:
+        """Return a study's best configuration with what its files are made of.  Raises InputError, NotFound."""
         study = self._store.get(study_id)
         needs_application(study, self._home)
         summary = self.summary(study, with_model=False)
@@ -81,9 +100,12 @@ class Results:
         best = next(trial for trial in self._store.trials(study.id) if trial.number == summary.best.trial)
         application = self._backends.application(study.directory)
         space = SearchSpace.from_dict(study.space)
-        types, dependent = self._catalogue.service_types(), space.dependents.texts
-        lines = lines_as_text(summary.recommended)
-        name = display_name(study)
-        return export(
-            application, types, space.default(), best.configuration, name, directory, dependent, lines, whole=whole
+        return BestOfStudy(
+            application=application,
+            types=self._catalogue.service_types(),
+            default=space.default(),
+            best=best.configuration,
+            study=display_name(study),
+            dependent=space.dependents.texts,
+            changed=lines_as_text(summary.recommended),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +43,7 @@ class Worker:
     """Runs the studies of a queue, one after the other.
 
     ``engine``: the Docker Engine that this worker has for one study at a time; empty for none.  ``chores``: done once
-    an hour while nothing waits.
+    an hour while nothing waits.  ``able``: tells the studies of the queue that can run here; None for all.
     """
 
     def __init__(
@@ -54,12 +54,13 @@ class Worker:
         queue: JobQueue,
         engine: str,
         chores: Callable[[], None] = lambda: None,
+        able: Callable[[], Collection[str] | None] = lambda: None,
     ) -> None:
         self._studies, self._store, self._runner = studies, store, runner
         self._queue = queue
         self._name = runner.holder  # whoever takes a job holds its lease
         self._engine = engine
-        self._chores = chores
+        self._chores, self._able = chores, able
         self._next_chores = 0.0
         self._leaving = threading.Event()
         self._tries: dict[str, tuple[int, int]] = {}  # study -> (repetitions it had, tries since)
@@ -73,7 +74,7 @@ class Worker:
         while not self._leaving.is_set():
             try:
                 self._runner.release_dead()
-                job = self._queue.take(self._name, self._engine, LEASE_S)
+                job = self._queue.take(self._name, self._engine, LEASE_S, self._able())
                 if job is not None:
                     self._work(job)
                 else:

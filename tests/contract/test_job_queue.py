@@ -230,3 +230,13 @@ def test_a_resumption_that_is_answered_last_always_has_a_job(kept: Kept) -> None
         [job] = kept.queue.jobs()
         assert (job.study, job.worker, job.stop) == (name, "", "")
         kept.queue.done(name)
+
+
+def test_a_worker_gets_only_what_it_is_able_to_do(kept: Kept) -> None:
+    kept.put("a")
+    kept.put("b")
+    assert kept.queue.take("w1", "", 60.0, able=()) is None
+    job = kept.queue.take("w1", "", 60.0, able=("b", "gone"))
+    assert job is not None
+    assert job.study == "b"
+    assert kept.take("w2") == "a", "others may do what one cannot"

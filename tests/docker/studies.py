@@ -12,6 +12,12 @@ from typing import Any
 
 import pytest
 
+from framework.bench import TestbedKind
+from framework.config.application import load_application
+from framework.config.knowledge import load_service_types, resolved
+from framework.testing.testbed import GivenTestbed
+from tests.testbed_documents import new_project
+
 ROOT = Path(__file__).resolve().parents[2]
 TAILOR = [sys.executable, "-c", "from framework.cli.main import main; main()"]
 
@@ -122,3 +128,11 @@ def slice_in(directory: Path) -> Path:
     for file in ("compose.yaml", "workload.yaml"):
         edit(target, file, "400000", "2000")
     return target
+
+
+def slice_on(kind: TestbedKind, directory: Path, rate_rps: float) -> GivenTestbed:
+    """Return the slice on a testbed, for the contract kits."""
+    assert kind.manage is not None
+    machine = kind.manage({}).machine()
+    types = resolved(load_service_types(), cores=machine.cores, memory_mib=machine.memory_mib)
+    return GivenTestbed(kind, load_application(slice_in(directory)), types, new_project(), rate_rps=rate_rps)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from framework.bootstrap.adapters import docker_kind
-from framework.config.application import load_application
-from framework.config.knowledge import load_service_types, resolved
 from framework.config.settings import Settings
 from framework.model import Running
 from framework.testbeds.docker.engine import Engine
@@ -20,8 +18,7 @@ from framework.testing.testbed import (
     LoadGeneratorContract,
     TraceReaderContract,
 )
-from tests.docker.studies import slice_in
-from tests.testbed_documents import new_project
+from tests.docker.studies import slice_on
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -30,11 +27,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GivenTestbed]:
     directory = tmp_path_factory.mktemp("contract")
     kind = docker_kind(Settings.from_environment({"TAILOR_HOME": str(directory / "home")}))
-    application = load_application(slice_in(directory))
-    assert kind.manage is not None
-    machine = kind.manage({}).machine()
-    types = resolved(load_service_types(), cores=machine.cores, memory_mib=machine.memory_mib)
-    given = GivenTestbed(kind, application, types, new_project(), rate_rps=100.0)
+    given = slice_on(kind, directory, rate_rps=100.0)
     yield given
     given.clean()
 

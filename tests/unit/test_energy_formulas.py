@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,6 +161,23 @@ def test_a_source_that_lost_count_tells_no_joules(after: EnergyCounters) -> None
     window = window_between(counters(10.0, 50.0), after, "run", 0, 0.02)
     assert window.whole is None
     assert window.invalid
+
+
+@pytest.mark.parametrize(
+    ("idle", "steal", "says"),
+    [
+        (3.95, 0.0, ""),  # of four seconds of two CPUs: ticks
+        (3.7, 0.05, "the host took away 3.8% of the CPU time; at most 2% (3.1% is in no state of the CPUs)"),
+        (3.8, 0.2, "the host took away 2.5% of the CPU time; at most 2%"),
+        (4.0, 0.1, ""),
+    ],
+)
+def test_time_that_the_host_takes_away_leaves_the_window_out_also_untold(idle: float, steal: float, says: str) -> None:
+    before = counters(10.0, 50.0)
+    after = replace(counters(14.0, 90.0), cpu=CpuTimes(user=14.0, idle=10.0 + idle, steal=steal))
+    window = window_between(before, after, "run", 0, 0.02)
+    assert window.invalid == ((says,) if says else ())
+    assert not window_between(before, after, "run", 0, 0.2).invalid
 
 
 def test_a_window_without_time_is_refused() -> None:

@@ -31,6 +31,7 @@ def test_only_dead_processes_of_this_machine_lose_their_leases(tmp_path: Path) -
         "dead": f"{own}:{gone.pid}",
         "alive": f"{own}:{os.getppid()}",
         "another machine": f"elsewhere:1:{gone.pid}",
+        "another machine of this name": f"{own.partition(':')[0]}:0badcafe{own.partition(':')[2][8:]}:{gone.pid}",
         "another container": f"{own}0:{gone.pid}",
     }
     studies = {name: tailor.studies.create(REQUEST).id for name in holders}
@@ -38,7 +39,7 @@ def test_only_dead_processes_of_this_machine_lose_their_leases(tmp_path: Path) -
         assert tailor.store.acquire(studies[name], holder, 60)
     Lease(tailor.store).release_dead()
     left = {name for name, study in studies.items() if study in dict(tailor.store.leased())}
-    assert left == {"alive", "another machine", "another container"}
+    assert left == {"alive", "another machine", "another machine of this name", "another container"}
     tailor.close()
 
 

@@ -84,7 +84,7 @@ def test_a_study_does_not_go_on_with_another_twin(application: Path, tailor: ada
 
 
 def test_testbeds_are_chosen_by_name(application: Path, tailor: adapters.Opened) -> None:
-    with pytest.raises(InputError, match="unknown testbed 'cloud'; known: auto, docker, twin"):
+    with pytest.raises(InputError, match="unknown testbed 'cloud'; known: auto, docker, swarm, twin"):
         tailor.studies.create(TuneRequest(application, testbed="cloud"))
     twin_path(application).unlink()
     with pytest.raises(MissingPrerequisite, match=r"has no twin\.json"):

@@ -51,7 +51,7 @@ def test_a_study_on_it(tmp_path: Path) -> None:
 def test_one_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
     done = tailor(tmp_path / "home", "tune", str(SLICE.directory), "--testbed", "ecko")
     assert done.returncode == 2
-    assert "'ecko'; known: auto, docker, echo, twin" in " ".join(done.stderr.split())
+    assert "'ecko'; known: auto, docker, echo, swarm, twin" in " ".join(done.stderr.split())
 
 
 def test_one_that_cannot_be_loaded_is_in_nobodys_way(tmp_path: Path) -> None:

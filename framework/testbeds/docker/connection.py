@@ -6,6 +6,7 @@ DeploymentFailed with the engine's own words; the answer about something that do
 
 from __future__ import annotations
 
+import socket
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import docker
+import docker.context
 import docker.errors
 import docker.utils
 import requests.exceptions
@@ -43,10 +45,15 @@ def in_parallel(function: Callable[[T], R], items: Iterable[T], threads: int = T
 
 
 class Connection:
-    """A connection to the engine that ``DOCKER_HOST`` names (or the local socket), made at first use."""
+    """A connection to an engine, made at first use.
 
-    def __init__(self, attempts: int = ATTEMPTS) -> None:
+    ``endpoint``: a URL (unix, tcp, ssh) or the name of a docker context; empty: what ``DOCKER_HOST`` names, or the
+    local socket.
+    """
+
+    def __init__(self, attempts: int = ATTEMPTS, endpoint: str = "") -> None:
         self._attempts = attempts
+        self._endpoint = endpoint
         self._client: docker.APIClient | None = None
 
     def ask(self, what: str, call: Callable[[docker.APIClient], R]) -> R | None:
@@ -66,15 +73,40 @@ class Connection:
                 raise DeploymentFailed(f"the engine could not {what}: {error.explanation or error}") from error
             except (requests.exceptions.RequestException, docker.errors.DockerException, OSError) as error:
                 problem = str(error)
-        raise TestbedUnavailable(f"the Docker Engine does not answer ({what}): {problem}")
+        engine = f"the Docker Engine {self._endpoint}" if self._endpoint else "the Docker Engine"
+        raise TestbedUnavailable(f"{engine} does not answer ({what}): {problem}")
 
     def client(self) -> docker.APIClient:
         """Return the library's client, connected at the first call.  Raises the library's errors."""
         if self._client is None:
-            options: dict[str, Any] = {"version": "auto", **docker.utils.kwargs_from_env()}
+            named = _options(self._endpoint) if self._endpoint else docker.utils.kwargs_from_env()
+            options: dict[str, Any] = {"version": "auto", **named}
             kind, _, path = str(options.get("base_url", LOCAL)).partition("://")
-            if "unix" in kind and not Path(path).exists():  # the library would leave a socket open for each attempt
-                raise FileNotFoundError(f"there is no {path}")
+            if "unix" in kind:
+                _knock(path)
             self._client = docker.APIClient(**options, timeout=TIMEOUT_S, max_pool_size=THREADS)
             weakref.finalize(self, self._client.close)
         return self._client
+
+
+def _knock(path: str) -> None:
+    """Raise OSError where nothing listens at a socket: the library would leave one open for each attempt."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no {path}")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(TIMEOUT_S)
+        client.connect(path)
+
+
+def _options(endpoint: str) -> dict[str, Any]:
+    """Return the library's options for a URL or a docker context.  Raises DockerException for an unknown context."""
+    if "://" in endpoint:
+        return {"base_url": endpoint, **({"use_ssh_client": True} if endpoint.startswith("ssh://") else {})}
+    context = docker.context.ContextAPI.get_context(endpoint)
+    if context is None:
+        raise docker.errors.ContextNotFound(endpoint)
+    host = str(context.Host)
+    options: dict[str, Any] = {"base_url": host}
+    if context.TLSConfig is not None:
+        options["tls"] = context.TLSConfig
+    return options | ({"use_ssh_client": True} if host.startswith("ssh://") else {})

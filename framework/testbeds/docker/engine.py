@@ -43,10 +43,10 @@ class ReadOnly:
 
 
 class Engine:
-    """The engine that ``DOCKER_HOST`` names, or the local one."""
+    """An engine: the one at ``endpoint`` (a URL or a docker context), that ``DOCKER_HOST`` names, or the local one."""
 
-    def __init__(self, attempts: int = ATTEMPTS) -> None:
-        self._connection = Connection(attempts)
+    def __init__(self, attempts: int = ATTEMPTS, endpoint: str = "") -> None:
+        self._connection = Connection(attempts, endpoint)
         self._ask = self._connection.ask
         self.labelled = LabelledImages(self._connection)
         self._miscounting: bool | None = None  # not known yet

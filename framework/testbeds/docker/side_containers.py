@@ -29,9 +29,9 @@ MOST_BYTES = 2**30  # of a file that is copied out of a container
 class DockerSideContainers:
     """Side containers of an engine; implements ``framework.ports.side_containers.SideContainers``."""
 
-    def __init__(self, engine: Engine | None = None) -> None:
+    def __init__(self, engine: Engine | None = None, connection: Connection | None = None) -> None:
         self._engine = engine or Engine()
-        self._connection = Connection()
+        self._connection = connection or Connection()
 
     def has_image(self, name: str) -> bool:
         return self._engine.image(name) is not None

@@ -2,6 +2,8 @@
 //
 //	loadgen PLAN.json    ("-" reads the plan from the standard input)
 //
+//	loadgen -hold | -relay HOST:PORT | -listening HOST:PORT... | -counters    (relay.go)
+//
 // Events: {"event":"phase"...}, {"event":"progress"...}, where the plan has live_ms {"event":"window"...}, then
 // {"event":"result"...} or {"event":"problem"...}.
 // Exit status: 0 finished, 1 could not finish, 2 plan refused before anything was sent, 143 stopped by a signal.
@@ -25,6 +27,13 @@ const (
 )
 
 func main() {
+	if done, err := beside(os.Args[1:]); done {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(statusFailed)
+		}
+		return
+	}
 	if len(os.Args) == 3 && os.Args[1] == "-serve" {
 		fmt.Fprintln(os.Stderr, serve(os.Args[2]))
 		os.Exit(statusFailed)

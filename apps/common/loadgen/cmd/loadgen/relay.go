@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const dialTimeout = 2 * time.Second
+
+// hold waits for a signal: the container's other commands run beside it, by the engine's exec.
+func hold() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	<-signals
+}
+
+// relay connects its standard input and output with host:port, until the peer closes.
+func relay(address string) error {
+	connection, err := net.DialTimeout("tcp", address, dialTimeout)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	go func() {
+		io.Copy(connection, os.Stdin)
+		connection.(*net.TCPConn).CloseWrite()
+	}()
+	_, err = io.Copy(os.Stdout, connection)
+	return err
+}
+
+// listening prints those addresses that accept a connection, one a line.
+func listening(addresses []string) {
+	open := make([]bool, len(addresses))
+	var group sync.WaitGroup
+	for i, address := range addresses {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			if connection, err := net.DialTimeout("tcp", address, dialTimeout); err == nil {
+				connection.Close()
+				open[i] = true
+			}
+		}()
+	}
+	group.Wait()
+	for i, address := range addresses {
+		if open[i] {
+			fmt.Println(address)
+		}
+	}
+}
+
+// counters prints the kernel's counters of the machine that this container runs on.
+func counters() error {
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "" // not every kernel has pressure counters
+		}
+		return string(text)
+	}
+	stat, _, _ := strings.Cut(read("/proc/stat"), "\n")
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"boot":     strings.TrimSpace(read("/proc/sys/kernel/random/boot_id")),
+		"stat":     stat,
+		"pressure": read("/proc/pressure/cpu"),
+	})
+}
+
+// beside runs the commands of a container that stands beside the application on its network; false: none of them.
+func beside(arguments []string) (bool, error) {
+	if len(arguments) == 0 {
+		return false, nil
+	}
+	switch name, rest := arguments[0], arguments[1:]; {
+	case name == "-hold" && len(rest) == 0:
+		hold()
+		return true, nil
+	case name == "-relay" && len(rest) == 1:
+		return true, relay(rest[0])
+	case name == "-listening":
+		listening(rest)
+		return true, nil
+	case name == "-counters" && len(rest) == 0:
+		return true, counters()
+	}
+	return false, nil
+}

@@ -1,0 +1,1 @@
+"""The Swarm testbed: one stack over the nodes of a Docker Swarm."""

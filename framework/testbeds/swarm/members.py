@@ -1,0 +1,66 @@
+"""The swarm of one testbed: discovered when it is needed, and anew for each deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from framework.compose.hosts import as_designed
+from framework.errors import TestbedUnavailable
+from framework.model import Application
+from framework.testbeds.docker.connection import Connection
+from framework.testbeds.docker.listed import Listed
+from framework.testbeds.docker.side_containers import DockerSideContainers
+from framework.testbeds.swarm.fleet import Fleet, Node, Swarm, discover
+
+
+class Members:
+    """The nodes whose engines ``endpoints`` names.
+
+    ``application``: decides which node is the home; None: the first.  ``entered``: see ``Fleet``.
+    """
+
+    def __init__(
+        self, endpoints: Sequence[str], application: Application | None, entered: Callable[[Listed], Listed]
+    ) -> None:
+        self._endpoints, self._application, self._entered = tuple(endpoints), application, entered
+        self._swarm: Swarm | None = None
+        self._fleet: Fleet | None = None
+
+    @property
+    def swarm(self) -> Swarm:
+        """The swarm, with all its nodes.  Raises MissingPrerequisite; TestbedUnavailable for a lost node."""
+        if self._swarm is None:
+            known = self.answering()
+            if known.lost:
+                raise TestbedUnavailable(f"{len(known.lost)} nodes do not answer: {'; '.join(known.lost)}")
+            self._swarm = known
+        return self._swarm
+
+    @property
+    def home(self) -> Node:
+        """The node for load generator and hooks: the host of the trace store, else the application's first."""
+        application = self._application
+        if application is None:
+            return self.swarm.nodes[0]
+        hosts = as_designed(application).hosts
+        service = application.tracing_service
+        return self.swarm.host(hosts[service] if service in hosts else application.hosts[0])
+
+    @property
+    def engine(self) -> Fleet:
+        """All engines as one."""
+        if self._fleet is None:
+            self._fleet = Fleet(self.swarm, self.home, self._entered)
+        return self._fleet
+
+    def answering(self) -> Swarm:
+        """Return the swarm as it is now, lost nodes apart.  Raises MissingPrerequisite, TestbedUnavailable."""
+        return discover(self._endpoints)
+
+    def side_containers(self) -> DockerSideContainers:
+        """Return side containers of the home node."""
+        return DockerSideContainers(self.home.engine, Connection(endpoint=self.home.endpoint))
+
+    def forget(self) -> None:
+        """Forget the nodes: some may have gone, or have become managers."""
+        self._swarm = self._fleet = None

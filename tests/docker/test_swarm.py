@@ -1,0 +1,110 @@
+"""The contract kits on four Docker Engines in network namespaces of their own, joined to a swarm."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from framework.bootstrap.adapters import swarm_kind
+from framework.config.settings import Settings
+from framework.errors import MissingPrerequisite, TestbedUnavailable
+from framework.testing.testbed import DeploymentContract, GivenTestbed, LoadGeneratorContract, TraceReaderContract
+from tests.docker.studies import slice_on, tailor
+from tests.swarm_nodes import Nodes
+from tests.swarm_nodes import missing as why_not
+
+pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900)]
+HOSTS = ("frontend", "logic", "backend", "monitoring")
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    if why := why_not():
+        words = f"no engines in network namespaces: {why}"
+        pytest.fail(words) if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1" else pytest.skip(words)
+    with Nodes(len(HOSTS)) as nodes:
+        nodes.label(HOSTS)
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def given(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GivenTestbed]:
+    directory = tmp_path_factory.mktemp("swarm")
+    swarm = ",".join(node.socket for node in nodes.nodes)
+    kind = swarm_kind(Settings.from_environment({"TAILOR_HOME": str(directory / "home"), "TAILOR_SWARM": swarm}))
+    given = slice_on(kind, directory, rate_rps=50.0)
+    yield given
+    given.clean()
+
+
+class TestSwarm(DeploymentContract, LoadGeneratorContract, TraceReaderContract):
+    """One stack over four nodes: every service on its host, load and traces on the monitoring host."""
+
+    def test_every_service_is_on_its_host(self, given: GivenTestbed, nodes: Nodes) -> None:
+        running = given.running
+        names = dict(zip(HOSTS, nodes.nodes, strict=True))
+        for service in given.application.services:
+            if service.name in running.containers:
+                there = names[service.host].docker("ps", "--no-trunc", "-q").split()
+                assert running.containers[service.name].id in there
+
+    def test_cleaning_leaves_nothing_on_any_node(self, given: GivenTestbed, nodes: Nodes) -> None:
+        project = f"{given.project}-gone"
+        given.rig.testbed.deploy(given.deployment(project), lambda step: None)
+        assert given.rig.testbed.clean(project)
+        for node in nodes.nodes:
+            label = f"label=tailor.project={project}"
+            assert not node.docker("ps", "-aq", "--filter", label)
+            assert not node.docker("volume", "ls", "-q", "--filter", label)
+            assert not node.docker("network", "ls", "-q", "--filter", label)
+        assert not nodes[1].docker("service", "ls", "-q", "--filter", f"label=tailor.project={project}")
+        assert not nodes[1].docker("config", "ls", "-q", "--filter", f"label=tailor.project={project}")
+
+    def test_a_lost_node_is_named_and_cleaned_when_it_is_back(self, given: GivenTestbed, nodes: Nodes) -> None:
+        project = f"{given.project}-lost"
+        testbed, lost = given.rig.testbed, nodes[2]
+        testbed.deploy(given.deployment(project), lambda step: None)
+        lost.end(signal.SIGKILL)
+        with pytest.raises(TestbedUnavailable, match=lost.socket):
+            testbed.deploy(given.deployment(project), lambda step: None)
+        with pytest.raises(TestbedUnavailable, match=lost.socket):
+            testbed.clean(project)
+        label = f"label=tailor.project={project}"
+        assert not any(node.docker("ps", "-aq", "--filter", label) for node in nodes.nodes if node is not lost)
+        lost.end_containers()
+        lost.start()
+        lost.wait()
+        testbed.clean(project)
+        assert not any(node.docker("ps", "-aq", "--filter", label) for node in nodes.nodes)
+        assert not any(node.docker("volume", "ls", "-q", "--filter", label) for node in nodes.nodes)
+
+    def test_a_node_keeps_its_own_image(self, given: GivenTestbed, nodes: Nodes) -> None:
+        """An image of the user's is not replaced by another of its name."""
+        own = nodes[3].docker("image", "inspect", "--format", "{{.Id}}", "memcached:1.6")
+        nodes[3].docker("tag", "postgres:15", "memcached:1.6")
+        theirs = nodes[3].docker("image", "inspect", "--format", "{{.Id}}", "memcached:1.6")
+        try:
+            fresh = given.kind.open(given.application, given.types).testbed
+            with pytest.raises(MissingPrerequisite, match=r"another image of the name memcached:1\.6"):
+                fresh.deploy(given.deployment(f"{given.project}-image"), lambda step: None)
+            assert nodes[3].docker("image", "inspect", "--format", "{{.Id}}", "memcached:1.6") == theirs
+        finally:
+            nodes[3].docker("tag", own, "memcached:1.6")
+
+    def test_doctor_and_clean_know_the_nodes(self, given: GivenTestbed, nodes: Nodes, tmp_path: Path) -> None:
+        swarm = ",".join(node.socket for node in nodes.nodes)
+        directory = str(given.application.directory)
+        findings = json.loads(tailor(tmp_path, "doctor", directory, "--json", TAILOR_SWARM=swarm).stdout)
+        told = [finding["what"] for finding in findings]
+        assert {f"url-shortener: host {host}" for host in HOSTS} < set(told)
+        assert {f"node {node.socket}" for node in nodes.nodes} < set(told)
+        absent = f"{swarm},unix:///nowhere.sock"
+        done = tailor(tmp_path, "doctor", directory, "--json", code=3, TAILOR_SWARM=absent)
+        [missing] = [finding for finding in json.loads(done.stdout) if "nowhere" in finding["what"]]
+        assert missing["state"] == "missing"
+        tailor(tmp_path, "clean", TAILOR_SWARM=swarm)
