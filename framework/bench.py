@@ -105,7 +105,7 @@ class TestbedKind:
     ``prover``: the testbed that tells what servers have; None where there are no servers.  ``memory``: whether it tells
     how much memory services use.  ``energy``: name of a power source -> counters of energy; None where there are none.
     ``at``: the kind at an instance, which a study names as ``kind:instance``; it may raise InputError; None where there
-    is only one.
+    is only one.  ``instances``: those that have machines of their own, to be examined and cleaned.
     """
 
     name: str
@@ -122,6 +122,7 @@ class TestbedKind:
     memory: bool = True
     energy: Callable[[str], EnergyMeter] | None = None
     at: Callable[[str], TestbedKind] | None = None
+    instances: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,13 @@ class Backends:
         if wanted != AUTO:
             return self.kind(wanted)
         return next((kind for kind in self.kinds if kind.available(application)), self.kinds[0])
+
+    def others(self) -> Sequence[TestbedKind]:
+        """Return the kinds after the preferred one, with the instances that have machines of their own."""
+        others = []
+        for kind in self.kinds[1:]:
+            others += [kind, *(self.kind(f"{kind.name}:{instance}") for instance in kind.instances)]
+        return others
 
     def manager(self, types: Mapping[str, ServiceType] | None = None) -> Testbed:
         """Return the preferred testbed without an application.  Raises MissingPrerequisite where it has no machine."""

@@ -109,11 +109,14 @@ class Node:
 
 
 class Nodes:
-    """Engines 1 to ``count``, joined to one swarm; the first is its manager.  ``mib``: size of each one's disk."""
+    """Engines 1 to ``count``, joined to one swarm; the first is its manager.
 
-    def __init__(self, count: int = 4, mib: int | None = None, managers: int = 1) -> None:
+    ``mib``: size of each one's disk.  ``joined``: False leaves each in a swarm of its own.
+    """
+
+    def __init__(self, count: int = 4, mib: int | None = None, managers: int = 1, *, joined: bool = True) -> None:
         self.nodes = [Node(number) for number in range(1, count + 1)]
-        self._mib, self._managers = mib, managers
+        self._mib, self._managers, self._joined = mib, managers, joined
 
     def __enter__(self) -> Nodes:
         remove()
@@ -150,8 +153,9 @@ class Nodes:
         for node in self.nodes:
             node.wait()
         first = self.nodes[0]
-        first.docker("swarm", "init", "--advertise-addr", first.address, "--listen-addr", f"{first.address}:2377")
-        for node in self.nodes[1:]:
+        for node in self.nodes[:1] if self._joined else self.nodes:
+            node.docker("swarm", "init", "--advertise-addr", node.address, "--listen-addr", f"{node.address}:2377")
+        for node in self.nodes[1:] if self._joined else ():
             role = "manager" if node.number <= self._managers else "worker"
             token = first.docker("swarm", "join-token", "-q", role)
             node.docker("swarm", "join", "--token", token, "--advertise-addr", node.address, "--listen-addr",

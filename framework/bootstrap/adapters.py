@@ -230,12 +230,21 @@ def docker_kind(settings: Settings) -> TestbedKind:
     )
 
 
-def swarm_kind(settings: Settings) -> TestbedKind:
-    """Return the kind that deploys one stack over the nodes of a swarm, whose engines TAILOR_SWARM names."""
+def swarm_kind(settings: Settings, instance: str = "") -> TestbedKind:
+    """Return the kind that deploys one stack over the nodes of a swarm, whose engines TAILOR_SWARM names.
+
+    ``instance``: the swarm of TAILOR_SWARM_INSTANCE instead.  Raises FieldError where there is none.
+    """
     gate = gate_of(settings)
+    if instance and instance not in settings.swarms:
+        known = ", ".join(f"{SWARM}:{name}" for name in settings.swarms) or "set TAILOR_SWARM_NAME to its engines"
+        raise FieldError("testbed", f"{SWARM}:{instance}", known)
+    engines = settings.swarms[instance] if instance else settings.swarm
+    # One study may be deployed on several swarms at the same time: each has files and notes of its own.
+    home = settings.home / "swarms" / instance if instance else settings.home
 
     def testbed(application: Application | None = None) -> SwarmTestbed:
-        return SwarmTestbed(settings.home, settings.swarm, application, gate=gate)
+        return SwarmTestbed(home, engines, application, gate=gate)
 
     def open_(application: Application, types: Mapping[str, ServiceType]) -> Rig:
         refuse_command(application, gate)
@@ -249,10 +258,12 @@ def swarm_kind(settings: Settings) -> TestbedKind:
         name=SWARM,
         modelled=False,
         exclusive=True,
-        available=lambda application: bool(settings.swarm),
+        available=lambda application: bool(engines),
         open=open_,
         topology=lambda application: read_topology(),
-        manage=(lambda types: testbed()) if settings.swarm else None,
+        manage=(lambda types: testbed()) if engines else None,
+        at=None if instance else partial(swarm_kind, settings),
+        instances=() if instance else tuple(settings.swarms),
     )
 
 

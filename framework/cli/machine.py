@@ -28,10 +28,13 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     applications: Annotated[list[Path] | None, typer.Argument(metavar="[APP]...", help="Check their images.")] = None,
+    testbed: Annotated[
+        str, typer.Option(help="Examine only this one, such as swarm; auto: this machine, and all that APP can use.")
+    ] = "auto",
     as_json: Json = False,
 ) -> None:
     """Examine what this machine can do, what is missing and how to get it.  Exits 3 when tuning cannot work."""
-    findings = examine(opened().backends, applications or [])
+    findings = examine(opened().backends, applications or [], testbed)
     if as_json:
         print_json(findings)
     else:

@@ -14,6 +14,8 @@ from framework.config.durations import seconds
 from framework.errors import InputError
 
 OTLP = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+SWARM_NAMED = "TAILOR_SWARM_"
+_SWARM_NAME = re.compile(r"[a-z0-9_]{1,24}")
 _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
 
 
@@ -46,7 +48,8 @@ class Settings:
     of loopback and the one that it listens on always count, and requests for any other are refused.  ``proxies``
     (TAILOR_PROXIES, none): addresses and networks, separated by commas, of the reverse proxies whose X-Forwarded-For
     and X-Forwarded-Proto are believed.  ``swarm`` (TAILOR_SWARM, none): docker contexts or URLs of the engines of a
-    swarm, separated by commas, on which ``--testbed swarm`` deploys.
+    swarm, separated by commas, on which ``--testbed swarm`` deploys.  ``swarms`` (TAILOR_SWARM_NAME, none): further
+    swarms, on which ``--testbed swarm:name`` deploys.
     """
 
     home: Path
@@ -62,6 +65,7 @@ class Settings:
     hosts: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
     swarm: tuple[str, ...] = ()
+    swarms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -91,7 +95,21 @@ class Settings:
             hosts=tuple(_host(part) for part in _parts(given.get("TAILOR_HOSTS", ""))),
             proxies=tuple(_proxy(part) for part in _parts(given.get("TAILOR_PROXIES", ""))),
             swarm=_parts(given.get("TAILOR_SWARM", "")),
+            swarms=_swarms(given),
         )
+
+
+def _swarms(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return name -> engines of the swarms that have a name."""
+    found = {}
+    for variable, text in sorted(given.items()):
+        name = variable.removeprefix(SWARM_NAMED).lower()
+        if not variable.startswith(SWARM_NAMED) or not (parts := _parts(text)):
+            continue
+        if not _SWARM_NAME.fullmatch(name):
+            raise InputError(f"{variable}: allowed: letters, digits and _ after {SWARM_NAMED}, 24 at most")
+        found[name] = parts
+    return found
 
 
 def _parts(text: str) -> tuple[str, ...]:

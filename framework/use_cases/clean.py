@@ -48,8 +48,8 @@ def clean_up(
     removed = runner.clean_dead(testbed)
     removed += [resource for name in projects for resource in testbed.clean(name)]
     removed += testbed.clean_datasets() if seeds else []
-    for kind in backends.kinds[1:]:
-        if kind.manage is not None:  # another testbed with machines, such as the nodes of a swarm
+    for kind in backends.others():
+        if kind.manage is not None:  # it has machines, such as the nodes of a swarm
             other = kind.manage({})
             removed += runner.clean_dead(other)
             removed += other.clean_datasets() if seeds else []

@@ -52,6 +52,12 @@ class TestSwarm(DeploymentContract, LoadGeneratorContract, TraceReaderContract):
             if service.name in running.containers:
                 there = names[service.host].docker("ps", "--no-trunc", "-q").split()
                 assert running.containers[service.name].id in there
+                assert (
+                    running.containers[service.name].image
+                    == given.application.compose["services"][service.name]["image"]
+                )
+        images = nodes[1].docker("service", "ls", "--format", "{{.Image}}").split()
+        assert all(image.startswith("sha256:") for image in images), "by name, each node would ask a registry"
 
     def test_cleaning_leaves_nothing_on_any_node(self, given: GivenTestbed, nodes: Nodes) -> None:
         project = f"{given.project}-gone"

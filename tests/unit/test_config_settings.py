@@ -28,6 +28,19 @@ def test_given(tmp_path: Path) -> None:
     )
 
 
+def test_swarms_have_names() -> None:
+    given = {"TAILOR_SWARM": "a", "TAILOR_SWARM_LEFT": "b, c", "TAILOR_SWARM_RIGHT_2": "d", "TAILOR_SWARM_NONE": ""}
+    settings = Settings.from_environment(given)
+    assert settings.swarm == ("a",)
+    assert settings.swarms == {"left": ("b", "c"), "right_2": ("d",)}
+
+
+@pytest.mark.parametrize("name", ["", "a-b", "a" * 25, "a:b"])
+def test_a_swarm_whose_name_is_none(name: str) -> None:
+    with pytest.raises(InputError, match="TAILOR_SWARM_"):
+        Settings.from_environment({f"TAILOR_SWARM_{name}": "a"})
+
+
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"TAILOR_SEARCH_SPACES: found .*; allowed: existing directories"):
         Settings.from_environment({"TAILOR_SEARCH_SPACES": str(tmp_path / "missing")})

@@ -13,10 +13,11 @@ import pytest
 from framework.bootstrap.adapters import Opened, opened
 from framework.config.settings import Settings
 from framework.config.twin_file import load_twin, twin_path
-from framework.errors import FieldError, InputError, UnknownName
+from framework.errors import FieldError, InputError, MissingPrerequisite, UnknownName
 from framework.model import StudyState, TrialState, TuneRequest
 from framework.report.summary_json import summary_document
 from framework.testbeds.twin import machine_factor
+from framework.use_cases.examine import examine
 
 ROOT = Path(__file__).resolve().parents[2]
 HOTEL = ROOT / "apps" / "hotel-reservation"
@@ -64,7 +65,25 @@ def test_an_instance_is_a_machine_of_its_own(tailor: Opened) -> None:
     assert machine_factor(twin, "") == 1.0
 
 
-@pytest.mark.parametrize("name", ["docker:remote", "twin:", "twin:a b", "twin:1:2", f"twin:{'x' * 25}"])
+def test_a_swarm_is_named_by_the_operator(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"TAILOR_HOME": str(tmp_path), "TAILOR_SWARM_LEFT": "unix:///nowhere.sock"})
+    use_cases = opened(settings)
+    kind = use_cases.backends.kind("swarm:left")
+    assert (kind.name, kind.at, kind.exclusive) == ("swarm:left", None, True)
+    assert [other.name for other in use_cases.backends.others()] == ["twin", "swarm", "swarm:left"]
+    assert [other.manage is None for other in use_cases.backends.others()] == [True, True, False]
+    with pytest.raises(FieldError, match="allowed: swarm:left"):
+        use_cases.backends.kind("swarm:right")
+    [finding] = examine(use_cases.backends, [], "swarm:left")
+    assert (finding.state, finding.needed) == ("missing", True)
+    [finding] = examine(use_cases.backends, [HOTEL], "swarm")
+    assert "TAILOR_SWARM" in finding.remedy
+    with pytest.raises(MissingPrerequisite, match="without an application"):
+        examine(use_cases.backends, [], "twin")
+    use_cases.close()
+
+
+@pytest.mark.parametrize("name", ["docker:remote", "swarm:left", "twin:", "twin:a b", "twin:1:2", f"twin:{'x' * 25}"])
 def test_an_instance_that_a_kind_does_not_have_is_refused(tailor: Opened, name: str) -> None:
     with pytest.raises(FieldError, match="testbed"):
         tailor.backends.kind(name)

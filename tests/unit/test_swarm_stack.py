@@ -84,6 +84,16 @@ def test_a_wave_has_its_own_files_only(tmp_path: Path) -> None:
     assert list(made.until(0)["services"]) == ["db"]
 
 
+def test_a_service_names_its_image_by_id_which_no_registry_is_asked_for(tmp_path: Path) -> None:
+    made = stack(tmp_path, {"web": {"image": "nginx:1.22"}, "db": {"image": "postgres:15"}})
+    pinned = made.of_images({"web": "sha256:11", "db": "sha256:22"})
+    assert {name: body["image"] for name, body in pinned.document["services"].items()} == {
+        "web": "sha256:11", "db": "sha256:22"
+    }  # fmt: skip
+    assert pinned.waves == made.waves
+    assert made.document["services"]["web"]["image"] == "nginx:1.22"
+
+
 def test_counters_of_a_machine_are_seconds() -> None:
     told = {"boot": "b", "stat": "cpu  100 50 50 9999 9 0 0 25 0 0",
             "pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000"}  # fmt: skip

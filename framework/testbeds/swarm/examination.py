@@ -45,6 +45,9 @@ def _nodes(swarm: Swarm) -> list[Finding]:
     findings = []
     for node in swarm.nodes:
         known = f"host {node.host}" if node.host else f"no label {HOST}"
+        if node is swarm.single:
+            findings.append(Finding(f"node {node.endpoint}", "ok", f"{known}: the only node is every host"))
+            continue
         remedy = "" if node.host else f"docker node update --label-add {HOST}=NAME {node.id}"
         findings.append(Finding(f"node {node.endpoint}", "ok" if node.host else "limited", known, remedy))
     listed = {str(about["ID"]) for about in swarm.manager.nodes()} - {node.id for node in swarm.nodes}
@@ -59,11 +62,11 @@ def _hosts(swarm: Swarm, application: Application) -> list[Finding]:
     there = {node.host: node for node in swarm.nodes if node.host}
     for host in dict.fromkeys(service.host for service in application.services):
         what = f"{application.name}: host {host}"
-        if host not in there:
+        if host not in there and swarm.single is None:
             remedy = f"docker node update --label-add {HOST}={host} NODE"
             findings.append(Finding(what, "missing", "no node has this label", remedy, needed=True))
             continue
-        node = there[host]
+        node = swarm.host(host)
         services = [service.name for service in application.services if service.host == host]
         wanted = {str(application.compose["services"][name].get("image") or "") for name in services}
         absent = sorted(image for image in wanted if image and node.engine.image(image) is None)

@@ -42,8 +42,15 @@ class Swarm:
     nodes: tuple[Node, ...]
     lost: tuple[str, ...] = ()
 
+    @property
+    def single(self) -> Node | None:
+        """The node of a swarm that has only one, without a label."""
+        return self.nodes[0] if len(self.nodes) == 1 and not self.lost and not self.nodes[0].host else None
+
     def host(self, name: str) -> Node:
-        """Return the node that is a host.  Raises MissingPrerequisite."""
+        """Return the node that is a host; a single node is every host.  Raises MissingPrerequisite."""
+        if self.single is not None:
+            return self.single
         for node in self.nodes:
             if node.host == name:
                 return node

@@ -23,8 +23,10 @@ class Images:
         self._source, self._connection = source, source_connection
         self._done: set[tuple[str, str]] = set()  # (node, name): they do not change during a study
 
-    def distribute(self, wanted: Mapping[str, Collection[str]], nodes: Collection[Node], progress: Progress) -> None:
-        """Make every node have its images.  ``wanted``: id of a node -> names.
+    def distribute(
+        self, wanted: Mapping[str, Collection[str]], nodes: Collection[Node], progress: Progress
+    ) -> Mapping[str, str]:
+        """Make every node have its images; return name -> id.  ``wanted``: id of a node -> names.
 
         Raises MissingPrerequisite, naming the node and the image.
         """
@@ -36,26 +38,29 @@ class Images:
                     continue
                 about = node.engine.image(name)
                 if about is None:
-                    self._bring(name, identity[name], node, nodes, progress)
+                    identity[name] = self._bring(name, identity[name], node, nodes, progress)
                 elif about["Id"] != identity[name]:
                     raise MissingPrerequisite(
                         f"node {node} has another image of the name {name}: {about['Id']} there, {identity[name]} here",
                         "pull or build the same one, or give the application's image a name of its own",
                     )
                 self._done.add((node.id, name))
+        return identity
 
     def _identity(self, name: str, nodes: Collection[Node]) -> str:
         """Return the id of an image that all nodes shall have; empty where no engine has it."""
         engines = [self._source, *(node.engine for node in nodes)]
         return next((str(about["Id"]) for engine in engines if (about := _image(engine, name)) is not None), "")
 
-    def _bring(self, name: str, identity: str, node: Node, nodes: Collection[Node], progress: Progress) -> None:
+    def _bring(self, name: str, identity: str, node: Node, nodes: Collection[Node], progress: Progress) -> str:
+        """Copy an image to a node, or have the node pull one that no engine has; return its id."""
         if not identity:
-            if problem := node.engine.pull(name):
+            problem, about = node.engine.pull(name), node.engine.image(name)
+            if problem or about is None:
                 raise MissingPrerequisite(
                     f"image {name} is on no engine, and node {node} cannot pull it: {problem}", "build or pull it here"
                 )
-            return
+            return str(about["Id"])
         connection = next(
             source for engine, source in [(self._source, self._connection),
                                           *((other.engine, Connection(endpoint=other.endpoint)) for other in nodes)]
@@ -73,6 +78,7 @@ class Images:
         about = node.engine.image(name)
         if about is None or about["Id"] != identity:
             raise MissingPrerequisite(f"image {name} did not arrive on node {node}", f"load it there: {identity}")
+        return identity
 
 
 def _image(engine: Engine, name: str) -> Mapping[str, object] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,15 @@ class Stack:
     document: Mapping[str, Any]
     waves: tuple[tuple[str, ...], ...]
     cpusets: Mapping[str, str]
+
+    def of_images(self, images: Mapping[str, str]) -> Stack:
+        """Return the stack with these images: service -> id.
+
+        A node pulls an image that is told by name, although it has one: an attempt of 20 s where no registry answers,
+        and another image than the study's where the registry's is newer.
+        """
+        entries = {name: {**body, "image": images[name]} for name, body in self.document["services"].items()}
+        return replace(self, document={**self.document, "services": entries})
 
     def until(self, wave: int) -> Mapping[str, Any]:
         """Return the document with the services of the waves up to and including this one."""

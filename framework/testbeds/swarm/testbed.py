@@ -147,7 +147,8 @@ class SwarmTestbed:
             write(directory, escaped(want.document), deployment.files, want.files)
             services = {service: node.id for service, node in nodes.items()}
             stack = stack_of(replace(want, document=escaped(want.document)), project, directory, services)
-            self._distribute(deployment, want, progress)
+            ids = self._distribute(deployment, want, progress)
+            stack = stack.of_images({name: ids[want.images[name]] for name in want.services})
         with phases.phase("remove", progress):
             clean.remove_containers(self.members.swarm, project)
         with phases.phase("restore", progress):
@@ -157,7 +158,8 @@ class SwarmTestbed:
         with phases.phase("healthy", progress):
             listed = self._wait(deployment, want, want.services, progress)
             networks = networks_of(listed, deployment.reached)
-            containers = describe_containers(self.members.engine, listed, want, networks.entry)
+            described = describe_containers(self.members.engine, listed, want, networks.entry)
+            containers = {name: replace(first, image=want.images[name]) for name, first in described.items()}
             containers = self._way_in.reached(deployment, containers)
             self._pin(project, stack, containers)
         with phases.phase("live", progress):
@@ -315,8 +317,11 @@ class SwarmTestbed:
             raise InputError(f"{', '.join(admitted.data)}: copies of data of one machine are not made on a swarm")
         return wanted(deployment, admitted)
 
-    def _distribute(self, deployment: Deployment, want: Wanted, progress: Progress) -> None:
-        """Bring the images to the nodes that run them, the hooks' and the generator's to the home node."""
+    def _distribute(self, deployment: Deployment, want: Wanted, progress: Progress) -> Mapping[str, str]:
+        """Bring the images to the nodes that run them, the hooks' and the generator's to the home node.
+
+        Returns name -> id.
+        """
         nodes = self._nodes_of(deployment, want)
         images: dict[str, set[str]] = {node.id: {GENERATOR} for node in self.members.swarm.nodes}
         for service, node in nodes.items():
@@ -324,7 +329,7 @@ class SwarmTestbed:
         images[self.members.home.id] |= {want.images[name] for name in want.images if name not in want.services}
         if self._application is not None and (generator := generator_image(self._application)):
             images[self.members.home.id].add(generator)
-        self._images.distribute(images, self.members.swarm.nodes, progress)
+        return self._images.distribute(images, self.members.swarm.nodes, progress)
 
 
 def _waited_for(want: Wanted, services: Sequence[str]) -> list[str]:

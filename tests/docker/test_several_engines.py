@@ -1,0 +1,87 @@
+"""One study on two Docker Engines, each a swarm of one node in a network namespace of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docker.studies import ROOT, SHORT, TAILOR, environment, slice_in, tailor, trials_of, tune
+from tests.swarm_nodes import Nodes
+from tests.swarm_nodes import missing as why_not
+
+pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900)]
+TESTBEDS = ("swarm:left", "swarm:right")
+SIDES = ("--testbeds", ",".join(TESTBEDS), "--rate", "50", "--json")
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    if why := why_not():
+        words = f"no engines in network namespaces: {why}"
+        pytest.fail(words) if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1" else pytest.skip(words)
+    with Nodes(2, joined=False) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def swarms(nodes: Nodes) -> dict[str, str]:
+    return {"TAILOR_SWARM_LEFT": nodes[1].socket, "TAILOR_SWARM_RIGHT": nodes[2].socket}
+
+
+def left_on(nodes: Nodes) -> list[str]:
+    """Return what bears the label of a study on any of the engines, without kept data."""
+    return [
+        name
+        for node in nodes.nodes
+        for what in (("ps", "-aq"), ("network", "ls", "-q"), ("volume", "ls", "-q"), ("service", "ls", "-q"))
+        for name in node.docker(*what, "--filter", "label=tailor.study").split()
+    ]
+
+
+def test_trials_run_on_both_and_each_pair_on_one(
+    nodes: Nodes, swarms: dict[str, str], home: Path, tmp_path: Path
+) -> None:
+    findings = json.loads(tailor(home, "doctor", "--testbed", "swarm:right", "--json", code=0, **swarms).stdout)
+    assert {finding["state"] for finding in findings} == {"ok"}
+    document = json.loads(tune(home, slice_in(tmp_path), *SIDES, code=0, **swarms).stdout)
+    assert document["state"] == "completed"
+    trials = trials_of(home, document["study"], **swarms)
+    finished = [trial for trial in trials if trial["state"] == "completed"]
+    for purposes in (("default", "drift"), ("search",)):  # "drift" is also the default on the testbeds after the first
+        assert {t["testbed"] for t in finished if t["purpose"] in purposes} == set(TESTBEDS), purposes
+    pairs = [t for t in finished if t["purpose"] == "verdict"]
+    for number in {t["pair"] for t in pairs}:
+        assert len({t["testbed"] for t in pairs if t["pair"] == number}) == 1
+    assert left_on(nodes) == []
+
+
+def test_a_killed_engine_loses_no_trial(nodes: Nodes, swarms: dict[str, str], home: Path, tmp_path: Path) -> None:
+    words = [*TAILOR, "tune", str(slice_in(tmp_path)), *SHORT, "--iterations", "4", *SIDES]
+    study = subprocess.Popen(words, env=environment(home, **swarms), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 300
+    while not (running := nodes[2].docker("ps", "-q", "--filter", "label=tailor.study").split()):
+        assert study.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert running
+    nodes[2].end(signal.SIGKILL)
+    nodes[2].end_containers()
+    printed, _ = study.communicate(timeout=600)
+    document = json.loads(printed)
+    assert (study.returncode, document["state"]) == (0, "completed")
+    events = tailor(home, "show", document["study"], "--json", code=0, **swarms).stdout
+    trials = json.loads(events)["trials_detail"]
+    finished = [trial for trial in trials if trial["state"] == "completed"]
+    assert sorted(t["ask"] for t in finished if t["ask"] is not None) == [0, 1, 2, 3], "each of the search's trials"
+    assert {t["testbed"] for t in trials if t["state"] != "completed"} <= {"swarm:right"}
+    nodes[2].start()
+    nodes[2].wait()
+    tailor(home, "clean", code=0, **swarms)
+    assert left_on(nodes) == []
