@@ -98,7 +98,7 @@ class Controller:
         measurements: list[Measurement] = []
         try:
             for repetition in range(spec.repetitions):
-                windows, running = self._repeat(trial, repetition, spec.first_seed + repetition)
+                windows, running = self._blameless(trial, repetition, spec.first_seed + repetition)
                 measurements += windows
                 trial = self._with_images(trial, running)
                 if any(window.infeasible for window in windows) or self._clear_loser(spec, windows):
@@ -121,6 +121,17 @@ class Controller:
             self._finished += trial.state is not TrialState.ABORTED
         bench.watch(TrialFinished(trial))
         return trial
+
+    def _blameless(self, trial: Trial, repetition: int, seed: int) -> tuple[list[Measurement], Running]:
+        """Measure one repetition, see ``_repeat``; raise Transient where it failed by the testbed's own fault."""
+        try:
+            windows, running = self._repeat(trial, repetition, seed)
+        except (TrialFailed, MeasurementInvalid) as error:
+            self._bench.testbed.check_itself(str(error))
+            raise
+        if infeasible := [reason for window in windows for reason in window.infeasible]:
+            self._bench.testbed.check_itself("; ".join(infeasible))
+        return windows, running
 
     def _repeat(self, trial: Trial, repetition: int, seed: int) -> tuple[list[Measurement], Running]:
         """Measure one repetition: a valid window at each rate, in at most a few attempts.

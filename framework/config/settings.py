@@ -101,15 +101,15 @@ class Settings:
 
 def _swarms(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return name -> engines of the swarms that have a name."""
-    found = {}
+    swarms = {}
     for variable, text in sorted(given.items()):
         name = variable.removeprefix(SWARM_NAMED).lower()
         if not variable.startswith(SWARM_NAMED) or not (parts := _parts(text)):
             continue
         if not _SWARM_NAME.fullmatch(name):
             raise InputError(f"{variable}: allowed: letters, digits and _ after {SWARM_NAMED}, 24 at most")
-        found[name] = parts
-    return found
+        swarms[name] = parts
+    return swarms
 
 
 def _parts(text: str) -> tuple[str, ...]:

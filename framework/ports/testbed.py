@@ -56,6 +56,13 @@ class Testbed(Protocol):
     def alive(self, running: Running) -> None:
         """Raise DeploymentFailed where a container of the deployment no longer runs."""
 
+    def check_itself(self, failure: str) -> None:
+        """Raise TestbedUnavailable where the testbed itself failed since the last deployment began.
+
+        Asked after a failed trial, so that no configuration is blamed for a lost machine or a full disk.  ``failure``:
+        what the trial failed with, with the last lines of a container's log.
+        """
+
     def projects(self) -> Collection[str]:
         """Return every project on the testbed, those of other TAILOR_HOMEs included."""
 

@@ -115,6 +115,9 @@ class TwinTestbed:
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
         return {}
 
+    def check_itself(self, failure: str) -> None:
+        """Do nothing: a model has no machine that fails."""
+
     def alive(self, running: Running) -> None:
         """Do nothing: a model does not stop running."""
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from framework.bench import Rig, TestbedKind
+from framework.errors import TestbedUnavailable
 from framework.model import (
     Application,
     Apply,
@@ -63,6 +64,7 @@ class PretendMachine:
     cores: Callable[[Configuration], float] = lambda configuration: 0.0  # that the service uses
     on_deploy: Callable[[int], None] = lambda count: None
     invalid_once: set[int] = field(default_factory=set)
+    fault: str = ""  # of the machine itself, by which a trial failed
     answers: bool = False  # its service sends a span of each request too, not the generator alone
     name: str = "pretend"
     modelled: bool = False
@@ -101,6 +103,11 @@ class PretendMachine:
 
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
         return {}
+
+    def check_itself(self, failure: str) -> None:
+        """Raise TestbedUnavailable where ``fault`` says what failed."""
+        if self.fault:
+            raise TestbedUnavailable(self.fault)
 
     def alive(self, running: Running) -> None:
         pass

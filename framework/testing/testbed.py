@@ -111,6 +111,7 @@ class DeploymentContract:
         assert set(running.containers) <= {service.name for service in given.application.services}
         assert running.containers
         testbed.alive(running)
+        testbed.check_itself("a service: its container ended")
 
     def test_counters_only_grow(self, given: GivenTestbed) -> None:
         first = given.rig.testbed.usage(given.running)

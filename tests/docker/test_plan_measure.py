@@ -35,6 +35,8 @@ def test_an_application_is_swept_and_planned_with(home: Path, tmp_path: Path) ->
     [point] = node["points"]
     if "disturbed" in point["statement"] and "take effect" not in point["statement"]:
         raise Disturbed(point["statement"])
+    if done.returncode and "the load generator kept" in done.stderr:  # others ran on the core that was left for it
+        raise Disturbed(done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     assert point["knee_rps"] > 0
     assert point["cpu_s"].keys() == {"key-value", "memcached", "redis"}

@@ -132,6 +132,29 @@ def test_an_engine_that_goes_away_for_a_moment_is_waited_for(tmp_path: Path) -> 
     assert len(aborted) == 2
 
 
+def test_a_trial_that_failed_by_the_testbed_s_own_fault_is_measured_again_and_blames_nobody(tmp_path: Path) -> None:
+    pretend = machine()
+    faults = {4: "a node was lost"}
+
+    def breaks(count: int) -> None:
+        pretend.fault = faults.pop(count, "")
+        if pretend.fault or count == 9:
+            raise DeploymentFailed("exited with code 1", "cache", "connection lost")
+
+    pretend.on_deploy = breaks
+    bench = pretend_bench(tmp_path, pretend)
+    study, procedure = begun(bench, PLAN)
+    procedure.run()
+    trials = bench.store.trials(study.id)
+    [aborted] = [t for t in trials if t.state is TrialState.ABORTED]
+    assert "a node was lost" in aborted.reason
+    failed = [t for t in trials if t.state is TrialState.FAILED]
+    assert failed
+    assert all("connection lost" in t.reason for t in failed)
+    after = trials[trials.index(aborted) + 1]
+    assert (after.configuration, after.state) == (aborted.configuration, TrialState.COMPLETED)
+
+
 @pytest.mark.parametrize("stop_at", [1, 9, 20])
 def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path: Path, stop_at: int) -> None:
     """The interrupted study tries the same configurations and measures nothing finished again."""

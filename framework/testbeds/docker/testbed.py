@@ -40,8 +40,10 @@ from framework.testbeds.docker.compose_command import ComposeCommand
 from framework.testbeds.docker.dataset_notes import dataset_notes, datasets_of, volume_names
 from framework.testbeds.docker.document import DEFINITION, Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.engine_start import engine_start_s
 from framework.testbeds.docker.examination import examine
 from framework.testbeds.docker.first_start import STOP_S, DatasetLoader
+from framework.testbeds.docker.full_disk import check_disk
 from framework.testbeds.docker.generators import check_generator, loop_notes
 from framework.testbeds.docker.images import check_images, image_ids
 from framework.testbeds.docker.inventory import describe_containers, networks_of
@@ -110,6 +112,7 @@ class DockerTestbed:
         self._volumes = WorkingVolumes(self._engine, overlays)
         self._loader = DatasetLoader(self._engine, home, self, ready_timeout_s)
         self._counters = CpuCounters(self._engine)
+        self._engine_began_s = engine_start_s()
 
     # ------------------------------------------------------------------ before the first trial
 
@@ -169,6 +172,7 @@ class DockerTestbed:
         ``patient``: health checks may fail until then.
         """
         phases = Phases()
+        self._engine_began_s = engine_start_s()
         want = self._wanted(deployment)
         project, directory = deployment.project, self._directory(deployment)
         with phases.phase("write", progress):
@@ -303,6 +307,13 @@ class DockerTestbed:
                 if about is not None and about["State"]["StartedAt"] != container.started_at:
                     log = self._engine.logs(container.id)
                     raise DeploymentFailed("its container failed and was started again", service, log)
+
+    def check_itself(self, failure: str) -> None:
+        """Raise TestbedUnavailable where the disk is full, or the engine was started again since the deployment."""
+        check_disk(failure)
+        self._engine.version()
+        if self._engine_began_s != engine_start_s():
+            raise TestbedUnavailable("the Docker Engine was started again during the trial")
 
     # ------------------------------------------------------------------ clean-up and examination
 

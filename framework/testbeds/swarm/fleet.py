@@ -21,7 +21,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the swarm.  ``host``: its label; empty where it has none."""
+    """A node of the swarm.  ``host``: its label; empty where it has none.
+
+    ``state``: what the managers see of it, "ready" where it works.  ``version``: of what they keep about it, which
+    changes when they lose it and when it is back.
+    """
 
     host: str
     id: str
@@ -29,6 +33,8 @@ class Node:
     address: str
     endpoint: str
     engine: Engine
+    state: str = "ready"
+    version: int = 0
 
     def __str__(self) -> str:
         return f"{self.host or self.name} ({self.endpoint})"
@@ -96,7 +102,10 @@ def discover(endpoints: Sequence[str]) -> Swarm:
         labels = about["Spec"].get("Labels") or {}
         name = str((about.get("Description") or {}).get("Hostname", ""))
         address = str(info.get("NodeAddr") or "")
-        nodes.append(Node(labels.get(HOST, ""), str(about["ID"]), name, address, endpoint, engines[endpoint]))
+        state, version = str(about["Status"].get("State")), int(about["Version"]["Index"])
+        nodes.append(
+            Node(labels.get(HOST, ""), str(about["ID"]), name, address, endpoint, engines[endpoint], state, version)
+        )
     hosts = [node.host for node in nodes if node.host]
     for host in hosts:
         if hosts.count(host) > 1:

@@ -30,10 +30,7 @@ class Members:
     def swarm(self) -> Swarm:
         """The swarm, with all its nodes.  Raises MissingPrerequisite; TestbedUnavailable for a lost node."""
         if self._swarm is None:
-            known = self.answering()
-            if known.lost:
-                raise TestbedUnavailable(f"{len(known.lost)} nodes do not answer: {'; '.join(known.lost)}")
-            self._swarm = known
+            self._swarm = self._whole()
         return self._swarm
 
     @property
@@ -56,6 +53,21 @@ class Members:
     def answering(self) -> Swarm:
         """Return the swarm as it is now, lost nodes apart.  Raises MissingPrerequisite, TestbedUnavailable."""
         return discover(self._endpoints)
+
+    def check(self) -> None:
+        """Raise TestbedUnavailable where a node was lost since the swarm was discovered, though it may be back."""
+        before = {node.id: node.version for node in self.swarm.nodes}
+        for node in self._whole().nodes:
+            if node.version != before.get(node.id):
+                raise TestbedUnavailable(f"the swarm had lost node {node} during the trial")
+
+    def _whole(self) -> Swarm:
+        known = self.answering()
+        if known.lost:
+            raise TestbedUnavailable(f"{len(known.lost)} nodes do not answer: {'; '.join(known.lost)}")
+        if away := [f"{node} ({node.state})" for node in known.nodes if node.state != "ready"]:
+            raise TestbedUnavailable(f"the swarm has lost {len(away)} of its nodes: {', '.join(away)}")
+        return known
 
     def side_containers(self) -> DockerSideContainers:
         """Return side containers of the home node."""

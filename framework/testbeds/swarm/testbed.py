@@ -32,6 +32,7 @@ from framework.testbeds.docker import probes
 from framework.testbeds.docker.connection import Connection
 from framework.testbeds.docker.document import Wanted, one_document, wanted
 from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.full_disk import check_disk
 from framework.testbeds.docker.generators import GENERATOR, check_generator, generator_image
 from framework.testbeds.docker.inventory import describe_containers, networks_of
 from framework.testbeds.docker.listed import SERVICE, Listed
@@ -283,6 +284,12 @@ class SwarmTestbed:
                     raise DeploymentFailed(
                         f"its container is {ended(listed)}", service, self.members.engine.logs(listed.id)
                     )
+
+    def check_itself(self, failure: str) -> None:
+        """Raise TestbedUnavailable where a disk is full, or a node was lost since the deployment began."""
+        check_disk(failure)
+        self.members.check()
+        self._way_in.check(self.members.swarm.nodes)
 
     # ------------------------------------------------------------------ clean-up and examination
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from framework.errors import TestbedUnavailable
 from framework.model import Application, Container, Deployment, ServiceType
 from framework.testbeds.docker.connection import Connection
 from framework.testbeds.docker.listed import Listed
@@ -46,6 +47,15 @@ class WayIn:
         if self._relay is not None:
             self._relay.close()
         self._relay, self._agents = None, {}
+
+    def check(self, nodes: Sequence[Node]) -> None:
+        """Raise TestbedUnavailable where a node's container no longer runs: its engine or its machine was restarted."""
+        for node in nodes:
+            about = (
+                node.engine.inspect(self._agents[node.id]) if node.id in self._agents else {"State": {"Running": True}}
+            )
+            if about is None or not about["State"]["Running"]:
+                raise TestbedUnavailable(f"the engine of node {node} was started again during the trial")
 
     def machines(self, nodes: Sequence[Node]) -> list[agents.Counters]:
         """Return the counters of the nodes' machines, each machine once; none before ``open``."""

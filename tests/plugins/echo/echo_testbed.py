@@ -89,6 +89,9 @@ class Echo:
     def statistics(self, running: Running) -> Mapping[str, Mapping[str, float]]:
         return {}
 
+    def check_itself(self, failure: str) -> None:
+        pass
+
     def alive(self, running: Running) -> None:
         """Return: it is always alive."""
 

@@ -1,0 +1,93 @@
+"""Whether the swarm, or the disk, is at fault where a trial failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from framework.errors import TestbedUnavailable
+from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.full_disk import check_disk
+from framework.testbeds.swarm.fleet import Node, Swarm
+from framework.testbeds.swarm.manager import Manager
+from framework.testbeds.swarm.members import Members
+from framework.testbeds.swarm.way_in import WayIn
+
+
+class PretendEngine:
+    """An engine with one container of Tailor's."""
+
+    def __init__(self, running: bool | None) -> None:
+        self.running = running
+
+    def inspect(self, container: str) -> Any:
+        return None if self.running is None else {"State": {"Running": self.running}}
+
+
+def node(number: int, running: bool | None = True) -> Node:
+    engine = cast(Engine, PretendEngine(running))
+    return Node(f"host{number}", f"id{number}", f"name{number}", "10.0.0.1", f"unix:///{number}", engine, "ready", 7)
+
+
+def members(*later: Swarm) -> Members:
+    """Return members whose swarm is discovered as these, one after the other."""
+    known = Members([], None, lambda listed: listed)
+    answers = list(later)
+    known.answering = lambda: answers.pop(0)  # type: ignore[method-assign]
+    return known
+
+
+def swarm(*nodes: Node, lost: Sequence[str] = ()) -> Swarm:
+    return Swarm(cast(Manager, None), nodes, tuple(lost))
+
+
+def test_a_node_that_is_back_was_lost_all_the_same() -> None:
+    first, second = node(1), node(2)
+    there = members(swarm(first, second), swarm(first, second), swarm(first, replace(second, version=9)))
+    there.check()
+    with pytest.raises(TestbedUnavailable, match=r"had lost node host2 .*during the trial"):
+        there.check()
+
+
+def test_a_node_that_its_managers_do_not_see_is_lost_although_its_engine_answers() -> None:
+    there = members(swarm(node(1), replace(node(2), state="down")))
+    with pytest.raises(TestbedUnavailable, match=r"host2 \(unix:///2\) \(down\)"):
+        there.swarm  # noqa: B018 - asked for its error
+
+
+def test_an_engine_that_does_not_answer_is_lost() -> None:
+    there = members(swarm(node(1)), swarm(node(1), lost=["unix:///2 does not answer"]))
+    with pytest.raises(TestbedUnavailable, match="unix:///2"):
+        there.check()
+
+
+@pytest.mark.parametrize(("running", "lost"), [(True, False), (False, True), (None, True)])
+def test_tailors_own_container_tells_that_an_engine_was_started_again(running: bool | None, lost: bool) -> None:
+    way_in = WayIn(None)
+    way_in.check([node(1, running=None)])  # nothing is deployed
+    way_in._agents["id1"] = "agent"
+    if not lost:
+        way_in.check([node(1, running)])
+        return
+    with pytest.raises(TestbedUnavailable, match=r"host1 .* was started again"):
+        way_in.check([node(1, running)])
+
+
+@pytest.mark.parametrize(
+    ("failure", "full"),
+    [
+        ("db: its container exited with 1\n  | PANIC: could not write: No space left on device", True),
+        ("the engine could not start: mkdir /var: no space left on device", True),
+        ("db: its container exited with 137", False),
+        ("", False),
+    ],
+)
+def test_a_full_disk_is_told_by_the_kernel_s_words(failure: str, full: bool) -> None:
+    if not full:
+        check_disk(failure)
+        return
+    with pytest.raises(TestbedUnavailable, match=r"(?i)disk of the testbed is full: .*no space left"):
+        check_disk(failure)
