@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 import uuid
+from pathlib import Path
 from types import TracebackType
 
 from framework.errors import StoreError, Transient
@@ -15,15 +16,27 @@ IMAGE = "postgres:15"
 
 
 class Server:
-    """Use as a context manager; ``url`` stays the same however often it is killed."""
+    """Use as a context manager; ``url`` stays the same however often it is killed.
+
+    ``sockets``: a directory for a socket of its own, by which processes in other network namespaces reach it too.
+    """
+
+    def __init__(self, sockets: Path | None = None) -> None:
+        self._sockets = sockets
 
     def __enter__(self) -> Server:
         self._name = f"tailor-test-postgres-{uuid.uuid4().hex[:8]}"
         with socket.create_server(("127.0.0.1", 0)) as free:  # one that Docker chose would change with each start
             port = free.getsockname()[1]
-        _docker("run", "--detach", "--name", self._name, "--publish", f"127.0.0.1:{port}:5432",
+        at, mounts = f"127.0.0.1:{port}", list[str]()
+        if self._sockets is not None:
+            self._sockets.mkdir(parents=True)
+            self._sockets.chmod(0o777)  # the server runs as another user
+            mounts = ["--volume", f"{self._sockets}:/var/run/postgresql"]
+        _docker("run", "--detach", "--name", self._name, "--publish", f"{at}:5432", *mounts,
                 "--env", "POSTGRES_PASSWORD=secret", IMAGE)  # fmt: skip
-        self.url = f"postgresql+psycopg://postgres:secret@127.0.0.1:{port}/postgres"
+        host = f"{at}/postgres" if self._sockets is None else f"/postgres?host={self._sockets}"
+        self.url = f"postgresql+psycopg://postgres:secret@{host}"
         self._wait()
         return self
 

@@ -104,6 +104,18 @@ class Node:
         """Set the link between this node and the others "up" or "down"."""
         _inside(SWITCH, "ip", "link", "set", f"port{self.number}", state)
 
+    def load(self, images: Sequence[str]) -> None:
+        """Copy images from the machine's own engine."""
+        load = ["docker", "-H", self.socket, "load", "--quiet"]
+        with subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE) as save:
+            subprocess.run(load, stdin=save.stdout, stdout=subprocess.DEVNULL, check=True, timeout=300)
+        if save.returncode:
+            raise RuntimeError(f"cannot save {', '.join(images)}")
+
+    def inside(self, *command: str) -> list[str]:
+        """Return a command that runs in this node's network namespace, where its containers are reached."""
+        return ["nsenter", f"--net=/run/netns/{self.namespace}", *command]
+
     def node_id(self) -> str:
         return self.docker("info", "--format", "{{.Swarm.NodeID}}")
 

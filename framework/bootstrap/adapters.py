@@ -261,6 +261,7 @@ def swarm_kind(settings: Settings, instance: str = "") -> TestbedKind:
         available=lambda application: bool(engines),
         open=open_,
         topology=lambda application: read_topology(),
+        hosts=lambda application: testbed(application).sizes(),
         manage=(lambda types: testbed()) if engines else None,
         at=None if instance else partial(swarm_kind, settings),
         instances=() if instance else tuple(settings.swarms),

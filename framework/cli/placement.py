@@ -19,6 +19,7 @@ from framework.errors import InputError
 from framework.model import Study, TuneRequest
 from framework.model.events import Event, ProfileStepStarted, ProfileWindowStarted
 from framework.model.profiling import STRESSORS, ProfileRequest
+from framework.placement.domains import AUTO, CPU_SETS, HOSTS
 from framework.placement.interference import thesis_scores
 from framework.placement.profile import FEWEST_SPANS, Profile
 from framework.placement.reasons import reasons
@@ -104,7 +105,7 @@ def place(
     optimizer: Annotated[
         str, typer.Option(help="knapsack, placement-exact, placement-cpsat, placement-spread, placement-latency.")
     ] = "placement-exact",
-    domains: Annotated[str, options.option_of("domains")] = "2",
+    domains: Annotated[str, options.option_of("domains")] = "auto",
     pin: Annotated[list[str] | None, options.option_of("pin")] = None,
     apart: Annotated[list[str] | None, options.option_of("apart")] = None,
     option: Annotated[list[str] | None, options.option_of("options")] = None,
@@ -121,7 +122,8 @@ def place(
     tailor = opened()
     disturbance = terminal.limits(limits or [])
     target = profile or tailor.profiles.path(tailor.backends.application(application))
-    profile_request = ProfileRequest(application, rate_rps=rate, domains=domains, seed=seed, limits=disturbance)
+    sets = CPU_SETS if domains in (AUTO, HOSTS) else domains  # a profile is of one machine
+    profile_request = ProfileRequest(application, rate_rps=rate, domains=sets, seed=seed, limits=disturbance)
     profile_request = profile_request.quick() if quick else profile_request
     if profile is None and tailor.profiles.unfinished(profile_request):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -152,7 +154,7 @@ def _explain(output: Console, tailor: Opened, study: Study, profile: Profile) ->
     if not searched:
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("service", "CPUs", "harm", "left", "why"):
+    for column in ("service", "place", "harm", "left", "why"):
         table.add_column(column)
     why_each = reasons(SearchSpace.from_dict(study.space), searched[0].configuration, profile)
     whole = sum(reason.harm_shared for reason in why_each)
@@ -168,7 +170,8 @@ def _explain(output: Console, tailor: Opened, study: Study, profile: Profile) ->
         soft_wrap=True,
     )
     _warn(output, profile)
-    output.print(f"picture: {tailor.placements.write_machine(study, searched[0].configuration)}", soft_wrap=True)
+    if picture := tailor.placements.write_machine(study, searched[0].configuration):
+        output.print(f"picture: {picture}", soft_wrap=True)
 
 
 def _recommended(study: Study) -> str:

@@ -1,4 +1,7 @@
-"""Placement as parameters: ``service.cpuset`` is the list of CPUs that a service may use, or ``all``."""
+"""Placement as parameters: ``service.cpuset`` is the list of CPUs that a service may use, or ``all``.
+
+On a testbed of several hosts ``service.host`` is the host that a service runs on.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from framework.model import Expectation, Placement, Probe
 from optimizer.space import Value
 
 CPUSET = "cpuset"
+HOST = "host"
 ALL = "all"
 
 
@@ -21,3 +25,9 @@ def placed(place: Placement, services: Iterable[str], configuration: Mapping[str
 def expected(service: str, cpus: str) -> Expectation:
     """Return the CPUs that the kernel must report for a service, to be read back."""
     return Expectation(service, CPUSET, cpus, Probe("cpus", r"^(\S+)$"))
+
+
+def moved(services: Iterable[str], configuration: Mapping[str, Value]) -> dict[str, str]:
+    """Return service -> host of the services whose host a configuration says."""
+    given = {name: configuration.get(f"{name}.{HOST}") for name in services}
+    return {name: str(host) for name, host in given.items() if host is not None}

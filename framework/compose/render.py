@@ -16,7 +16,7 @@ from framework.compose.collector import add_exporter
 from framework.compose.files import with_absolute_paths
 from framework.compose.fitted import fitted
 from framework.compose.hosts import Network, document_of, hosts_of, on_one_host
-from framework.compose.placed import CPUSET, expected, placed
+from framework.compose.placed import CPUSET, HOST, expected, moved, placed
 from framework.compose.placeholders import default_values, filled, shown_in
 from framework.compose.service import Rendered, apply_settings, with_item
 from framework.compose.service_files import GivenFiles, Setting, configs_of
@@ -84,12 +84,13 @@ def render(
         types={name: kind for name, kind in kinds.items() if kind is not None},
         reached=_reached(application),
         every_volume=application.data_source is not None,
+        hosts=moved(settings, configuration),
     )
 
 
 def _check_names(application: Application, settings: Mapping[str, list[Setting]], configuration: Configuration) -> None:
     """Check that a configuration has no parameter that is not tuned.  Raises UnknownName."""
-    used = {f"{service.name}.{CPUSET}" for service in application.services}
+    used = {f"{service.name}.{kind}" for service in application.services for kind in (CPUSET, HOST)}
     for service in application.services:
         names = [setting.parameter.name for setting in settings[service.name]]
         used |= {f"{service.name}.{name}" for name in names if name not in service.fixed}

@@ -62,7 +62,8 @@ class Deployment:
     (as the documents mount it) -> text.  ``live``: (service, command) to run once healthy.  ``roots``:
     directories whose files the documents may mount, besides ``files``.  ``reached``: services that the load generator
     calls, the entry first.  ``types``: service -> its type, with the service's own arguments.  ``every_volume``: the
-    data that repetitions start from are those of all volumes, also of those without a name.
+    data that repetitions start from are those of all volumes, also of those without a name.  ``hosts``: service -> its
+    host, of those that the configuration moves from where application.yaml has them.
     """
 
     application: str
@@ -78,6 +79,7 @@ class Deployment:
     reached: tuple[str, ...] = ()
     types: Mapping[str, ServiceType] = field(default_factory=dict)
     every_volume: bool = False
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

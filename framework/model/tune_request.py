@@ -344,8 +344,13 @@ class TuneRequest:
     ] = None
     domains: Annotated[
         str,
-        Option("The CPU sets that services are placed on: how many, or which (0-3/4-7)", "space", longest=2000),
-    ] = "2"
+        Option(
+            "What services are placed on: CPU sets, how many or which (0-3/4-7), or hosts; auto: hosts on a testbed "
+            "that has several, else 2 CPU sets",
+            "space",
+            longest=2000,
+        ),
+    ] = "auto"
     pin: Annotated[
         tuple[str, ...],
         Option("Where solvers of placements have to leave a service: service=CPUs", "space", command="place"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from framework.compose.placed import CPUSET
+from framework.compose.placed import CPUSET, HOST
 from framework.placement.profile import Profile
 from framework.placement.slowdowns import attributes
 from optimizer.placement.assignment import PRESSURE, SENSITIVITY, named
@@ -14,7 +14,7 @@ from optimizer.space import SearchSpace, Value
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Reason for the CPUs of a service.
+    """Reason for the CPUs, or the host, of a service.
 
     ``harm_shared``, ``harm_placed``: the harm that the profile predicts for it with all services on the same CPUs, and
     with this placement: sums of logs of slowdowns.  They rank services and do not predict latencies: sums over many
@@ -34,8 +34,12 @@ class Reason:
 def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Profile) -> Sequence[Reason]:
     """Return the reason of each service; services without a profile are left out."""
     known = attributes(profile)
-    services = [parameter.group for parameter in space.parameters if parameter.group in known]
-    place = {service: str(configuration[f"{service}.{CPUSET}"]) for service in services}
+    place = {
+        parameter.group: str(configuration[parameter.name])
+        for parameter in space.parameters
+        if parameter.group in known and parameter.name in (f"{parameter.group}.{CPUSET}", f"{parameter.group}.{HOST}")
+    }
+    services = list(place)
     explained = []
     for service in services:
         costs = {other: _harm(known[service], known[other]) for other in services if other != service}

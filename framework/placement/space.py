@@ -1,4 +1,4 @@
-"""Placement in a search space: for each service a parameter for the CPUs that it may use, by default all."""
+"""Placement in a search space: for each service a parameter for the CPUs that it may use, or for its host."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from framework.compose.placed import ALL, CPUSET
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.errors import FieldError, FieldName, InputError, UnknownName
 from framework.model import Application
-from framework.model.cpus import read_cpus, write_cpus
-from framework.model.topology import Topology
+from framework.placement.domains import Domains
 from framework.placement.profile import Profile, read_profile
 from framework.placement.slowdowns import attributes
 from optimizer.errors import SearchExhausted
@@ -34,94 +32,65 @@ def load_profile(path: Path, application: Application) -> Profile:
     return profile
 
 
-def domains_of(asked: str, topology: Topology) -> tuple[str, ...]:
-    """Parse the CPU sets to place on: a number of them, or the sets themselves ("0-3/4-7").  Raises InputError."""
-    if asked.isascii() and asked.isdigit():
-        return tuple(write_cpus(cpus) for cpus in topology.domains(int(asked)).values())
-    sets = [read_cpus(part) for part in asked.split("/")]
-    taken: set[int] = set()
-    for cpus in sets:
-        if not cpus or taken & set(cpus):
-            raise FieldError("domains", asked, "a number, or sets without a common CPU such as 0-3/4-7")
-        topology.only(cpus)  # raises where the machine lacks a CPU
-        taken |= set(cpus)
-    return tuple(write_cpus(cpus) for cpus in sets)
-
-
-def parameter_of(service: str, domains: Sequence[str], attributes: Mapping[str, float] | None = None) -> Parameter:
-    """Return the placement parameter of a service: a domain, or all CPUs (which placement solvers never choose)."""
+def parameter_of(service: str, domains: Domains, attributes: Mapping[str, float] | None = None) -> Parameter:
+    """Return the placement parameter of a service: a host, or a CPU set or all CPUs (which solvers never choose)."""
     return Parameter(
-        f"{service}.{CPUSET}",
+        domains.parameter(service),
         "categorical",
-        ALL,
-        choices=(ALL, *domains),
+        domains.default(service),
+        choices=domains.choices(),
         group=service,
-        attributes={ALONE: 1.0, **{f"{ONLY}{domain}": 1.0 for domain in domains}, **(attributes or {})},
+        attributes={ALONE: 1.0, **{f"{ONLY}{domain}": 1.0 for domain in domains.names}, **(attributes or {})},
     )
 
 
-def own_memory_mib(domains: Sequence[str], topology: Topology) -> dict[str, float]:
-    """Return domain -> its own memory; empty where domains share memory, or the size of one is not known."""
-    sizes = {domain: topology.own_memory_mib(read_cpus(domain)) for domain in domains}
-    known = {domain: size for domain, size in sizes.items() if size is not None}
-    return known if len(known) == len(domains) else {}
-
-
-def with_placement(
-    space: SearchSpace, domains: Sequence[str], profile: Profile | None, memory_mib: Mapping[str, float]
-) -> SearchSpace:
-    """Add to a space the placement of every service in it, before the service's other parameters.
-
-    ``memory_mib``: of each domain, where it has memory of its own.
-    """
+def with_placement(space: SearchSpace, domains: Domains, profile: Profile | None) -> SearchSpace:
+    """Add to a space the placement of every service in it that can move, before the service's other parameters."""
     known = attributes(profile) if profile else {}
     parameters: list[Parameter] = []
     groups: dict[str, list[Parameter]] = {}
     for parameter in space.tuned:
         groups.setdefault(parameter.group, []).append(parameter)
     for service, own in groups.items():
-        parameters += [parameter_of(service, domains, known.get(service)), *own]
-    limits = capacities(list(groups), domains, profile, memory_mib)
+        place = [] if service in domains.stays else [parameter_of(service, domains, known.get(service))]
+        parameters += [*place, *own]
+    limits = capacities([name for name in groups if name not in domains.stays], domains, profile)
     return SearchSpace(parameters, [*space.constraints, *limits], space.dependents.derived)
 
 
 def placement_alone(
-    application: Application,
-    domains: Sequence[str],
-    profile: Profile | None,
-    memory_mib: Mapping[str, float],
-    only: Sequence[str] = (),
+    application: Application, domains: Domains, profile: Profile | None, only: Sequence[str] = ()
 ) -> SearchSpace:
-    """Return the space of the placements of all tuned services, or of those named.  Raises UnknownName, InputError.
+    """Return the space of the placements of all tuned services that can move, or of those named.
 
-    ``memory_mib``: of each domain, where it has memory of its own.
+    Raises UnknownName, InputError.
     """
-    known = [service.name for service in application.services if service.tuned]
+    known = [service.name for service in application.services if service.tuned and service.name not in domains.stays]
     for name in only:
         if name not in known:
             raise UnknownName("service", name, known)
     services = [name for name in known if not only or name in only]
     if not services:
-        raise InputError(f"{application.name}: no service is tuned, so none can be placed")
+        why = "each tuned one has a volume" if domains.stays else "none is tuned"
+        raise InputError(f"{application.name}: no service can be placed: {why}")
     profiled = attributes(profile) if profile else {}
     return SearchSpace(
-        (parameter_of(name, domains, profiled.get(name)) for name in services),
-        capacities(services, domains, profile, memory_mib),
+        (parameter_of(name, domains, profiled.get(name)) for name in services), capacities(services, domains, profile)
     )
 
 
-def with_rules(space: SearchSpace, domains: Sequence[str], pins: Sequence[str], apart: Sequence[str]) -> SearchSpace:
-    """Add constraints for placement solvers.  ``pins``: "service=CPUs".  ``apart``: "service:service".
+def with_rules(space: SearchSpace, domains: Domains, pins: Sequence[str], apart: Sequence[str]) -> SearchSpace:
+    """Add constraints for placement solvers.  ``pins``: "service=domain".  ``apart``: "service:service".
 
     Raises InputError on another form of text, UnknownName on a service that is not placed or an unknown domain.
     """
-    placed = [parameter.group for parameter in space.parameters if parameter.name == f"{parameter.group}.{CPUSET}"]
+    placed = [parameter.group for parameter in space.parameters if parameter.name == domains.parameter(parameter.group)]
     wished: dict[str, dict[str, float]] = {}
     for text in pins:
         service, domain = _two("pin", text, "=", "nginx=0-3")
         _known("service", service, placed)
-        _known("domain", domain, domains)
-        wished.setdefault(service, {}).update({f"{ONLY}{choice}": float(choice == domain) for choice in domains})
+        _known("domain", domain, domains.names)
+        wished.setdefault(service, {}).update({f"{ONLY}{choice}": float(choice == domain) for choice in domains.names})
     for text in apart:
         service, other = _two("apart", text, ":", "nginx:user-db")
         for name in (service, other):
@@ -129,7 +98,7 @@ def with_rules(space: SearchSpace, domains: Sequence[str], pins: Sequence[str], 
         wished.setdefault(service, {})[f"{APART}{other}"] = 1.0
     parameters = [
         replace(parameter, attributes={**parameter.attributes, **wished[parameter.group]})
-        if parameter.group in wished and parameter.name == f"{parameter.group}.{CPUSET}"
+        if parameter.group in wished and parameter.name == domains.parameter(parameter.group)
         else parameter
         for parameter in space.tuned
     ]
@@ -148,26 +117,32 @@ def _known(what: str, name: str, known: Sequence[str]) -> None:
         raise UnknownName(what, name, known)
 
 
-def capacities(
-    services: Sequence[str], domains: Sequence[str], profile: Profile | None, memory_mib: Mapping[str, float]
-) -> list[Capacity]:
+def capacities(services: Sequence[str], domains: Domains, profile: Profile | None) -> list[Capacity]:
     """Return the capacities of domains: CPUs for peak CPU needs, and memory where a domain has its own.
 
-    Where the sum of the needs exceeds ``FULL`` of all domains, they are scaled down to it, as on a machine that is
-    smaller than the application (Sfakiotakis 2023 scales them to the capacity).
+    What stays on a domain takes its part of it.  Where the sum of the needs exceeds ``FULL`` of all domains, they are
+    scaled down to it, as on a machine that is smaller than the application (Sfakiotakis 2023 scales them to the
+    capacity).
     """
     if profile is None:
         return []
-    peaks = {f"{name}.{CPUSET}": profile.about.peaks.get(name, 0.0) for name in services}
-    sizes = {domain: float(len(read_cpus(domain))) for domain in domains}
-    room, need = FULL * sum(sizes.values()), sum(peaks.values())
+    peaks, memory = profile.about.peaks, profile.about.memory_mib
+    room, need = FULL * sum(domains.cores.values()), sum(peaks.get(name, 0.0) for name in (*services, *domains.stays))
     scale = min(1.0, room / need) if need > 0 else 1.0
-    weights = {name: scale * peak for name, peak in peaks.items()}
-    memory = {f"{name}.{CPUSET}": profile.about.memory_mib.get(name, 0.0) for name in services}
+    weights = {domains.parameter(name): scale * peaks.get(name, 0.0) for name in services}
+    sizes = {domains.parameter(name): memory.get(name, 0.0) for name in services}
+
+    def left(whole: float, domain: str, needs: Mapping[str, float], factor: float = 1.0) -> float:
+        return max(
+            0.0, whole - factor * sum(needs.get(name, 0.0) for name, at in domains.stays.items() if at == domain)
+        )
+
     return [
-        *(Capacity(weights, domain, size, "peak CPU need") for domain, size in sizes.items()),
-        *(Capacity(memory, domain, mib, "memory in MiB") for domain, mib in memory_mib.items() if any(memory.values())),
-    ]
+        *(Capacity(weights, domain, left(cores, domain, peaks, scale), "peak CPU need")
+          for domain, cores in domains.cores.items()),
+        *(Capacity(sizes, domain, left(mib, domain, memory), "memory in MiB")
+          for domain, mib in domains.memory_mib.items() if any(sizes.values())),
+    ]  # fmt: skip
 
 
 def baselines(space: SearchSpace, seed: int, count: int = 2) -> Mapping[str, Configuration]:

@@ -30,13 +30,11 @@ from framework.model import (
 )
 from framework.model.decisions import ImportedResults, SpaceEdit, StudyDecisions, Thresholds, Transfer
 from framework.model.options import options_of
-from framework.model.topology import Topology
 from framework.model.tune_request import BY_TRACES, MOST_AUTO, OVER, PLACEMENTS, PRIORS, REDUCTIONS
 from framework.objective.rates import Rates
+from framework.placement.domains import Domains
 from framework.placement.space import (
-    domains_of,
     load_profile,
-    own_memory_mib,
     placement_alone,
     with_placement,
     with_rules,
@@ -84,9 +82,12 @@ def space_of(
     request: TuneRequest,
     types: Mapping[str, ServiceType],
     machine: Machine,
-    topology: Callable[[], Topology],
+    domains_on: Callable[[str], Domains],
 ) -> SearchSpace:
-    """Return the search space of a request on a machine.  Raises InputError, UnknownName."""
+    """Return the search space of a request on a machine.  ``domains_on``: says what services are placed on.
+
+    Raises InputError, UnknownName.
+    """
     if request.placement not in PLACEMENTS:
         raise UnknownName(FieldName("placement"), request.placement, PLACEMENTS)
     if request.profile is not None and request.placement == "none":
@@ -101,9 +102,8 @@ def space_of(
             FieldName("placement"), " also or only",
         )  # fmt: skip
     if request.placement == "only":
-        domains = domains_of(request.domains, topology())
-        memory_mib = own_memory_mib(domains, topology())
-        alone = placement_alone(application, domains, profile, memory_mib, request.only)
+        domains = domains_on(request.domains)
+        alone = placement_alone(application, domains, profile, request.only)
         return with_rules(alone, domains, request.pin, request.apart)
     space = search_space(
         application,
@@ -116,8 +116,8 @@ def space_of(
     )
     if request.placement == "none":
         return space
-    domains = domains_of(request.domains, topology())
-    both = with_placement(space, domains, profile, own_memory_mib(domains, topology()))
+    domains = domains_on(request.domains)
+    both = with_placement(space, domains, profile)
     return with_rules(both, domains, request.pin, request.apart)
 
 

@@ -12,6 +12,7 @@ from framework.config.application import FILE, is_application
 from framework.config.space import parameters_of
 from framework.errors import UnknownName
 from framework.model import Application, ParameterDefinition, Service, ServiceType, TuneRequest
+from framework.placement.domains import domains_on
 from framework.study.planning import space_of
 from optimizer.registry import load_all
 from optimizer.space import SearchSpace
@@ -60,7 +61,7 @@ class Catalogue:
         machine = self._backends.machine_of(testbed, application) if testbed else self._backends.machine()
         types = self._backends.types_on(machine)
         kind = self._backends.kind(testbed) if testbed else self._backends.kinds[0]
-        return space_of(application, request, types, machine, partial(kind.topology, application))
+        return space_of(application, request, types, machine, partial(domains_on, kind, application))
 
     def parameters(self, application: Application) -> Sequence[Mapping[str, Any]]:
         """Describe the parameters of an application on this machine, of its types and its own.  Raises InputError.

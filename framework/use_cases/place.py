@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from framework.bench import Backends
+from framework.compose.placed import HOST
 from framework.config.writing import to_yaml, write_text
 from framework.model import Application, Study, TuneRequest
 from framework.placement.space import baselines
@@ -35,8 +36,10 @@ class Placements:
         placements = baselines(self._catalogue.space(application, request, testbed), request.seed)
         return self._studies.create(replace(request, rivals=self._write_baselines(application, placements)))
 
-    def write_machine(self, study: Study, configuration: Mapping[str, Value]) -> Path:
-        """Draw the machine with the services of a placement on it; returns the picture's file."""
+    def write_machine(self, study: Study, configuration: Mapping[str, Value]) -> Path | None:
+        """Draw the machine with the services of a placement on it; return the picture's file, None for hosts."""
+        if any(name.endswith(f".{HOST}") for name in configuration):
+            return None
         application = self._backends.application(study.directory)
         topology = self._backends.kind(study.testbed).topology(application)
         placement = {name.rpartition(".")[0]: str(cpus) for name, cpus in configuration.items()}

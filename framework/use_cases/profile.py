@@ -12,11 +12,11 @@ from framework.config.writing import write_text
 from framework.errors import FieldName, InputError, MissingPrerequisite, UnknownName
 from framework.model import Application, Limits
 from framework.model.profiling import STRESSORS, ProfileRequest
+from framework.placement.domains import domains_of
 from framework.placement.profile import Profile, read_profile
 from framework.placement.profiler import Profiler
 from framework.placement.schedule import unfinished
 from framework.placement.slowdowns import slowdowns
-from framework.placement.space import domains_of
 from framework.report.sensitivity import sensitivity_plot
 from framework.study.locks import process_lock
 

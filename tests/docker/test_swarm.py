@@ -6,14 +6,16 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from framework.bootstrap.adapters import swarm_kind
 from framework.config.settings import Settings
-from framework.errors import MissingPrerequisite, TestbedUnavailable
+from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable
 from framework.testing.testbed import DeploymentContract, GivenTestbed, LoadGeneratorContract, TraceReaderContract
+from optimizer.space import Configuration
 from tests.docker.studies import slice_on, tailor
 from tests.swarm_nodes import Nodes
 from tests.swarm_nodes import missing as why_not
@@ -58,6 +60,21 @@ class TestSwarm(DeploymentContract, LoadGeneratorContract, TraceReaderContract):
                 )
         images = nodes[1].docker("service", "ls", "--format", "{{.Image}}").split()
         assert all(image.startswith("sha256:") for image in images), "by name, each node would ask a registry"
+
+    def test_a_configuration_moves_a_service_to_another_host(self, given: GivenTestbed, nodes: Nodes) -> None:
+        project, testbed = f"{given.project}-moved", given.rig.testbed
+        moved = replace(given, configuration=Configuration({"nginx.host": "backend"}))
+        running = testbed.deploy(moved.deployment(project), lambda step: None)
+        assert running.containers["nginx"].id in nodes[3].docker("ps", "--no-trunc", "-q").split()
+        assert "nginx=backend" in running.deployment.labels["tailor.hosts"]
+        away = replace(given, configuration=Configuration({"url-shorten-db.host": "logic"}))
+        with pytest.raises(DeploymentFailed, match="url-shorten-db: its data are on host backend"):
+            testbed.deploy(away.deployment(project), lambda step: None)
+        testbed.clean(project)
+        sizes = given.kind.hosts
+        assert sizes is not None
+        assert set(sizes(given.application)) == set(HOSTS)
+        assert all(cores >= 1 and memory_mib > 100 for cores, memory_mib in sizes(given.application).values())
 
     def test_cleaning_leaves_nothing_on_any_node(self, given: GivenTestbed, nodes: Nodes) -> None:
         project = f"{given.project}-gone"

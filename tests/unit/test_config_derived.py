@@ -17,6 +17,7 @@ from framework.config.knowledge import load_service_types, resolved
 from framework.config.space import along_the_path, search_space
 from framework.errors import FileError, InputError, UnknownName
 from framework.model import Application, ServiceType, Study, StudyPlan, StudyState
+from framework.placement.domains import cpu_sets
 from framework.placement.space import with_placement
 from framework.report.changes import changes
 from framework.report.export import export
@@ -50,7 +51,7 @@ def test_the_space_has_the_equation_and_the_derived_parameter() -> None:
     moved = whole.from_default({"orders-cache.threads": 2})
     assert (moved["sessions.io_threads"], moved["orders-cache.connections"]) == (3, 1012)
     assert along_the_path(whole, []).dependents.texts == whole.dependents.texts
-    placed = with_placement(whole, ["0-1", "2-3"], None, {})
+    placed = with_placement(whole, cpu_sets(["0-1", "2-3"]), None)
     assert placed.dependents.texts == whole.dependents.texts
     assert "sessions.cpuset" in placed
 

@@ -169,8 +169,9 @@ def test_placements_are_tried_on_the_twin_of_another_machine(
     assert searched.configuration["url-shorten.cpuset"] != searched.configuration["url-shorten-db.cpuset"]
     assert study.verdict is not None
     assert study.verdict.statement == "improvement", "they harm each other half of the time where all are everywhere"
-    drawn = tailor.placements.write_machine(study, searched.configuration).read_text()
-    assert "CPU 0-15" in drawn
+    picture = tailor.placements.write_machine(study, searched.configuration)
+    assert picture is not None
+    assert "CPU 0-15" in picture.read_text()
     again = twins.rehosted(application, cores=4, nodes=1, memory_mib=4096)
     assert [service.sensitivity for service in again.services] == [service.sensitivity for service in twin.services], (
         "they stay"

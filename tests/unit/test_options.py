@@ -77,7 +77,7 @@ FLAGS: Mapping[str, Any] = {
     "--target": None, "--time-limit": None, "--drift-every": 5, "--incremental": False, "--no-trace": False,
     "--reduce": "none", "--threshold": None, "--subject-to": None, "--also": None, "--history": None,
     "--transfer": None, "--option": None, "--limits": None, "--prior": "none", "--placement": "none", "--profile": None,
-    "--domains": "2", "--json": False,
+    "--domains": "auto", "--json": False,
 }  # fmt: skip
 
 
@@ -213,7 +213,7 @@ BODY: Mapping[str, Any] = {
     "prior": {"default": "none", "enum": ["none", "twin"], "type": "string"},
     "placement": {"default": "none", "enum": ["none", "also", "only"], "type": "string"},
     "profile": {"default": False, "type": "boolean"},
-    "domains": {"default": "2", "maxLength": 2000, "type": "string"},
+    "domains": {"default": "auto", "maxLength": 2000, "type": "string"},
     "rates": {
         "items": {"maximum": 100000, "minimum": 1, "type": "number"}, "maxItems": 20, "type": "array",
     },

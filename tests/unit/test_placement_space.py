@@ -16,9 +16,10 @@ from framework.config.application import load_application
 from framework.errors import InputError, UnknownName
 from framework.model import TuneRequest
 from framework.model.topology import Cpu, Topology
+from framework.placement.domains import cpu_sets, domains_of, own_memory_mib
 from framework.placement.profile import Profile, ProfileHeader, ProfileWindow, StressorProbe, read_profile
 from framework.placement.reasons import reasons
-from framework.placement.space import baselines, capacities, domains_of, load_profile, own_memory_mib, parameter_of
+from framework.placement.space import baselines, capacities, load_profile, parameter_of
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import PretendMachine
 from optimizer.errors import SearchExhausted
@@ -134,9 +135,10 @@ def test_a_profile_says_what_services_need_suffer_and_inflict(tailor: Opened, tm
     limits = [constraint for constraint in space.constraints if isinstance(constraint, Capacity)]
     assert [limit.bound for limit in limits] == [4.0, 4.0]
     assert sum(limits[0].weights.values()) == pytest.approx(min(6.0 * len(names), 0.85 * 8))
-    assert capacities(names, ("0-3", "4-7"), load_profile(path, load_application(SMALL)), {"0-3": 99.0}) == limits, (
-        "a profile that says nothing of memory"
-    )
+    assert (
+        capacities(names, cpu_sets(("0-3", "4-7"), {"0-3": 99.0}), load_profile(path, load_application(SMALL)))
+        == limits
+    ), "a profile that says nothing of memory"
     elsewhere = profile_of({"x": (1.0, 1.1)}, tmp_path / "other.jsonl")
     elsewhere.write_text(elsewhere.read_text().replace('"application": "small"', '"application": "large"'))
     for wrong, said in (
@@ -156,7 +158,8 @@ def test_memory_is_a_capacity_where_domains_have_their_own() -> None:
     assert memory_mib == {"0-3": 1e3, "4-7": 5e2}
     assert own_memory_mib(("0-1", "2-3"), two) == {}, "of one node"
     space = SearchSpace(
-        [parameter_of(name, domains) for name in ("a", "b")], capacities(("a", "b"), domains, profile, memory_mib)
+        [parameter_of(name, cpu_sets(domains)) for name in ("a", "b")],
+        capacities(("a", "b"), cpu_sets(domains, memory_mib), profile),
     )
     assert space.is_feasible(Configuration({"a.cpuset": "0-3", "b.cpuset": ALL}))
     assert not space.is_feasible(Configuration({"a.cpuset": "0-3", "b.cpuset": "0-3"}))
@@ -167,7 +170,7 @@ def test_memory_is_a_capacity_where_domains_have_their_own() -> None:
 
 def test_baselines_fit_and_differ(tailor: Opened, tmp_path: Path) -> None:
     space = SearchSpace(
-        [parameter_of(f"s{number}", ("0-3", "4-7")) for number in range(4)],
+        [parameter_of(f"s{number}", cpu_sets(("0-3", "4-7"))) for number in range(4)],
         [Capacity({f"s{number}.cpuset": 1.9 for number in range(4)}, place, 4.0) for place in ("0-3", "4-7")],
     )
     placements = baselines(space, 1)
@@ -181,7 +184,7 @@ def test_baselines_fit_and_differ(tailor: Opened, tmp_path: Path) -> None:
 def test_reasons_can_be_checked_against_the_profile(tmp_path: Path) -> None:
     path = profile_of({"quiet": (0.5, 1.01), "loud": (0.5, 1.01), "tender": (0.5, 2.0)}, tmp_path / "profile.jsonl")
     profile = read_profile(path.read_text(), "p")
-    space = SearchSpace([parameter_of(name, ("0-3", "4-7")) for name in ("quiet", "loud", "tender")])
+    space = SearchSpace([parameter_of(name, cpu_sets(("0-3", "4-7"))) for name in ("quiet", "loud", "tender")])
     at = Configuration({"quiet.cpuset": "0-3", "loud.cpuset": "0-3", "tender.cpuset": "4-7"})
     by = {reason.service: reason for reason in reasons(space, at, profile)}
     assert by["tender"].harm_shared == pytest.approx(math.log(2.0)), "half a unit from each of the two"

@@ -29,7 +29,7 @@ class PretendEngine:
 
 def node(number: int, running: bool | None = True) -> Node:
     engine = cast(Engine, PretendEngine(running))
-    return Node(f"host{number}", f"id{number}", f"name{number}", "10.0.0.1", f"unix:///{number}", engine, "ready", 7)
+    return Node(f"host{number}", f"id{number}", f"name{number}", "10.0.0.1", f"unix:///{number}", engine)
 
 
 def members(*later: Swarm) -> Members:
@@ -40,16 +40,32 @@ def members(*later: Swarm) -> Members:
     return known
 
 
-def swarm(*nodes: Node, lost: Sequence[str] = ()) -> Swarm:
-    return Swarm(cast(Manager, None), nodes, tuple(lost))
+class PretendManager:
+    """A manager that saw one node go at a time."""
+
+    def __init__(self, gone: str, at_s: float) -> None:
+        self.gone, self.at_s = gone, at_s
+
+    def lost_between(self, since_s: float, until_s: float) -> set[str]:
+        return {self.gone} if since_s <= self.at_s <= until_s else set()
+
+
+def swarm(*nodes: Node, lost: Sequence[str] = (), at_s: float = 0.0) -> Swarm:
+    return Swarm(cast(Manager, PretendManager("id2", 150.0)), nodes, tuple(lost), at_s)
 
 
 def test_a_node_that_is_back_was_lost_all_the_same() -> None:
-    first, second = node(1), node(2)
-    there = members(swarm(first, second), swarm(first, second), swarm(first, replace(second, version=9)))
+    both = (node(1), node(2))
+    there = members(swarm(*both, at_s=100.0), swarm(*both, at_s=140.0), swarm(*both, at_s=160.0))
     there.check()
     with pytest.raises(TestbedUnavailable, match=r"had lost node host2 .*during the trial"):
         there.check()
+
+
+def test_what_was_lost_before_the_trial_does_not_count() -> None:
+    both = (node(1), node(2))
+    there = members(swarm(*both, at_s=151.0), swarm(*both, at_s=170.0))
+    there.check()
 
 
 def test_a_node_that_its_managers_do_not_see_is_lost_although_its_engine_answers() -> None:

@@ -172,6 +172,8 @@ class DockerTestbed:
         ``patient``: health checks may fail until then.
         """
         phases = Phases()
+        if deployment.hosts:
+            raise DeploymentFailed(f"this testbed has one host; found {', '.join(sorted(deployment.hosts))} on others")
         self._engine_began_s = engine_start_s()
         want = self._wanted(deployment)
         project, directory = deployment.project, self._directory(deployment)

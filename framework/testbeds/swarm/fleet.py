@@ -11,7 +11,7 @@ from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.owner import Owner
-from framework.testbeds.swarm.manager import Manager
+from framework.testbeds.swarm.manager import Manager, seconds_of
 
 HOST = "tailor.host"
 """The label of a node: the host of application.yaml that it is."""
@@ -23,8 +23,7 @@ T = TypeVar("T")
 class Node:
     """A node of the swarm.  ``host``: its label; empty where it has none.
 
-    ``state``: what the managers see of it, "ready" where it works.  ``version``: of what they keep about it, which
-    changes when they lose it and when it is back.
+    ``state``: what the managers see of it, "ready" where it works.
     """
 
     host: str
@@ -34,7 +33,6 @@ class Node:
     endpoint: str
     engine: Engine
     state: str = "ready"
-    version: int = 0
 
     def __str__(self) -> str:
         return f"{self.host or self.name} ({self.endpoint})"
@@ -42,11 +40,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """The nodes whose engines answer, and a manager.  ``lost``: those that do not answer, and why."""
+    """The nodes whose engines answer, and a manager.  ``lost``: those that do not answer, and why.
+
+    ``at_s``: when they were asked, on the manager's clock.
+    """
 
     manager: Manager
     nodes: tuple[Node, ...]
     lost: tuple[str, ...] = ()
+    at_s: float = 0.0
 
     @property
     def single(self) -> Node | None:
@@ -102,17 +104,15 @@ def discover(endpoints: Sequence[str]) -> Swarm:
         labels = about["Spec"].get("Labels") or {}
         name = str((about.get("Description") or {}).get("Hostname", ""))
         address = str(info.get("NodeAddr") or "")
-        state, version = str(about["Status"].get("State")), int(about["Version"]["Index"])
-        nodes.append(
-            Node(labels.get(HOST, ""), str(about["ID"]), name, address, endpoint, engines[endpoint], state, version)
-        )
+        state = str(about["Status"].get("State"))
+        nodes.append(Node(labels.get(HOST, ""), str(about["ID"]), name, address, endpoint, engines[endpoint], state))
     hosts = [node.host for node in nodes if node.host]
     for host in hosts:
         if hosts.count(host) > 1:
             raise MissingPrerequisite(
                 f"{hosts.count(host)} nodes have the label {HOST}={host}", "give it to one of them"
             )
-    return Swarm(manager, tuple(nodes), lost)
+    return Swarm(manager, tuple(nodes), lost, seconds_of(str(manager.info().get("SystemTime"))))
 
 
 def _member(engine: Engine) -> Mapping[str, Any] | str:

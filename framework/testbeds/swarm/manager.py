@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ from framework.testbeds.docker.owner import Owner
 STACK_S = 120.0  # for the command to hand over a stack: it does not wait for containers
 LEAVE_S = 30.0  # for a network until the last container has left it
 PAUSE_S = 0.2
+
+
+def seconds_of(told: str) -> float:
+    """Return an engine's time (RFC 3339) in seconds since the Unix epoch; 0 where it is none."""
+    try:
+        return datetime.fromisoformat(told).timestamp()
+    except ValueError:
+        return 0.0
 
 
 class Manager:
@@ -34,6 +43,21 @@ class Manager:
     def nodes(self) -> Sequence[Mapping[str, Any]]:
         listed: Sequence[Mapping[str, Any]] = self._ask("list the swarm's nodes", lambda api: api.nodes()) or []
         return listed
+
+    def info(self) -> Mapping[str, Any]:
+        """Return what the manager's engine says of itself.  Raises TestbedUnavailable."""
+        told: Mapping[str, Any] = self._ask("tell about itself", lambda api: api.info()) or {}
+        return told
+
+    def lost_between(self, since_s: float, until_s: float) -> set[str]:
+        """Return the ids of the nodes that the swarm lost between two times on the manager's clock, back or not."""
+
+        def events(api: Any) -> list[Mapping[str, Any]]:
+            return list(api.events(since=since_s, until=until_s, filters={"type": "node"}, decode=True))
+
+        told = [event.get("Actor") or {} for event in self._ask("list the swarm's events", events) or []]
+        states = [(str(actor.get("ID")), (actor.get("Attributes") or {}).get("state.new")) for actor in told]
+        return {node for node, state in states if state not in (None, "ready")}
 
     def deploy(self, project: str, file: Path) -> None:
         """Hand over a stack's document.  Raises DeploymentFailed, TestbedUnavailable."""

@@ -56,9 +56,10 @@ class Members:
 
     def check(self) -> None:
         """Raise TestbedUnavailable where a node was lost since the swarm was discovered, though it may be back."""
-        before = {node.id: node.version for node in self.swarm.nodes}
-        for node in self._whole().nodes:
-            if node.version != before.get(node.id):
+        since_s, now = self.swarm.at_s, self._whole()
+        lost = now.manager.lost_between(since_s, now.at_s)
+        for node in now.nodes:
+            if node.id in lost:
                 raise TestbedUnavailable(f"the swarm had lost node {node} during the trial")
 
     def _whole(self) -> Swarm:

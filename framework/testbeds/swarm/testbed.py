@@ -101,6 +101,14 @@ class SwarmTestbed:
             engine=f"{described.engine}, swarm of {len(infos)}",
         )
 
+    def sizes(self) -> Mapping[str, tuple[float, float]]:
+        """Return host -> its node's cores and memory [MiB].  Raises MissingPrerequisite, TestbedUnavailable."""
+        swarm = self.members.swarm
+        hosts = self._application.hosts if self._application is not None and swarm.single is not None else ()
+        infos = {node.host: node.engine.info() for node in swarm.nodes if node.host}
+        infos |= {host: swarm.nodes[0].engine.info() for host in hosts}
+        return {host: (float(info["NCPU"]), float(int(info["MemTotal"]) >> 20)) for host, info in infos.items()}
+
     # ------------------------------------------------------------------ before the first trial
 
     def check(self, application: Application) -> None:
@@ -179,8 +187,14 @@ class SwarmTestbed:
         )
 
     def _nodes_of(self, deployment: Deployment, want: Wanted) -> Mapping[str, Node]:
-        """Return service -> its node.  Raises MissingPrerequisite for a host that no node is."""
-        hosts = as_designed(self._application).hosts if self._application else {}
+        """Return service -> its node.  Raises MissingPrerequisite for a host that no node is, DeploymentFailed where a
+        service would leave its data.
+        """
+        designed = as_designed(self._application).hosts if self._application else {}
+        for service in {name for holders in want.holders.values() for name in holders} & set(deployment.hosts):
+            if deployment.hosts[service] != designed.get(service):
+                raise DeploymentFailed(f"its data are on host {designed.get(service)}: it cannot move", service)
+        hosts = {**designed, **deployment.hosts}
         first = self._application.hosts[0] if self._application else ""
         return {name: self.members.swarm.host(hosts.get(name, first)) for name in want.services}
 
