@@ -80,8 +80,9 @@ def test_a_wave_has_its_own_files_only(tmp_path: Path) -> None:
             },
         },
     )
-    assert [len(made.until(number)["configs"]) for number in (0, 1)] == [1, 2]
-    assert list(made.until(0)["services"]) == ["db"]
+    assert [len(made.of_wave(number)["configs"]) for number in (0, 1)] == [1, 1]
+    assert [list(made.of_wave(number)["services"]) for number in (0, 1)] == [["db"], ["web"]]
+    assert made.of_wave(1)["networks"] == made.document["networks"]
 
 
 def test_a_service_names_its_image_by_id_which_no_registry_is_asked_for(tmp_path: Path) -> None:

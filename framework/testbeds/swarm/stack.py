@@ -58,10 +58,9 @@ class Stack:
         entries = {name: {**body, "image": images[name]} for name, body in self.document["services"].items()}
         return replace(self, document={**self.document, "services": entries})
 
-    def until(self, wave: int) -> Mapping[str, Any]:
-        """Return the document with the services of the waves up to and including this one."""
-        names = {name for services in self.waves[: wave + 1] for name in services}
-        services = {name: body for name, body in self.document["services"].items() if name in names}
+    def of_wave(self, wave: int) -> Mapping[str, Any]:
+        """Return the document with the services of a wave alone: those of earlier ones go on as they are."""
+        services = {name: self.document["services"][name] for name in self.waves[wave]}
         used = {entry["source"] for body in services.values() for key in ("configs", "secrets")
                 for entry in body.get(key, ())}  # fmt: skip
         parts = {key: {name: entry for name, entry in self.document.get(key, {}).items() if name in used}

@@ -52,7 +52,7 @@ from framework.testbeds.swarm.members import Members
 from framework.testbeds.swarm.stack import Stack, stack_of
 from framework.testbeds.swarm.way_in import WayIn
 
-PAUSE_S = 0.05
+PAUSE_S = 0.2
 
 
 class SwarmTestbed:
@@ -202,7 +202,7 @@ class SwarmTestbed:
         """Start the stack in waves, with Tailor's own containers on the nodes after the first."""
         file = compose_file(directory).with_name("stack.yaml")
         for number, wave in enumerate(stack.waves):
-            file.write_text(to_yaml(stack.until(number)))
+            file.write_text(to_yaml(stack.of_wave(number)))
             self.members.swarm.manager.deploy(deployment.project, file)
             self._appear(deployment.project, want, wave, progress)
             if not number:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from framework.errors import TestbedUnavailable
 from framework.model import Application, Container, Deployment, ServiceType
-from framework.testbeds.docker.connection import Connection
+from framework.testbeds.docker.connection import Connection, in_parallel
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.swarm import agents
 from framework.testbeds.swarm.fleet import Node
@@ -37,9 +37,11 @@ class WayIn:
     ) -> None:
         """Start a container on every node; the one on ``home`` joins the networks.  Raises DeploymentFailed."""
         self._types = deployment.types
-        for node in nodes:
-            joined = networks if node.id == home.id else ()
-            self._agents[node.id] = agents.start(deployment.project, node, joined, labels)
+
+        def start(node: Node) -> str:
+            return agents.start(deployment.project, node, networks if node.id == home.id else (), labels)
+
+        self._agents = dict(zip((node.id for node in nodes), in_parallel(start, nodes), strict=True))
         self._relay = Relay(home.engine, Connection(endpoint=home.endpoint), self._agents[home.id])
 
     def close(self) -> None:
