@@ -21,8 +21,11 @@ def fit_in_words(model: SearchModel) -> str:
         f"{fit.high:.2f}], log density {fit.density - fit.constant_density:+.2f} against a constant, "
         f"{len(fit.points)} configurations"
     )
-    quality = "better than chance" if fit.orders else "no better than chance"
-    return f"the model orders configurations {quality} ({numbers})"
+    if fit.orders:
+        return f"the model orders configurations better than chance ({numbers})"
+    ranks = "the ranks are better than chance" if fit.low > 0 else "the ranks are no better than chance"
+    values = "predicts values better than" if fit.density > fit.constant_density else "predicts values no better than"
+    return f"the model is not shown to order configurations: {ranks}, and it {values} a constant does ({numbers})"
 
 
 def outlook_in_words(outlook: Outlook | SearchEnd, *, verdict: bool) -> str:

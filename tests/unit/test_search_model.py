@@ -17,13 +17,14 @@ from framework.model import Study, StudyPlan, StudyState
 from framework.model.decisions import SearchEnd
 from framework.model.documents import encode
 from framework.report.page import MODEL_FIT, page
-from framework.report.search_model import outlook_in_words
+from framework.report.search_model import fit_in_words, outlook_in_words
 from framework.report.summary import summarise
 from framework.report.summary_json import summary_document
 from framework.study.procedure import Procedure
-from framework.study.search_model import Outlook, search_model
+from framework.study.search_model import Outlook, SearchModel, search_model
 from framework.testing.clock import VirtualClock
 from framework.testing.pretend import MACHINE, PretendMachine, larger_is_faster
+from optimizer.analysis.model_fit import ModelFit
 from tests.fakes import pretend_bench
 
 PLAN = StudyPlan(
@@ -105,3 +106,16 @@ def test_a_study_from_an_edited_space_keeps_what_fits(bench: Bench, study: Study
     space = search_space(bench.application, bench.types, cores=2, memory_mib=4096)
     fewer = space.subset(["cache.size"])
     assert search_model(replace(study, space=fewer.to_dict()), bench.store.trials("s1")) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "density", "says"),
+    [
+        (0.2, 1.0, "the model orders configurations better than chance ("),
+        (0.2, -1.0, "ranks are better than chance, and it predicts values no better than a constant does ("),
+        (-0.2, 1.0, "ranks are no better than chance, and it predicts values better than a constant does ("),
+        (-0.2, -1.0, "ranks are no better than chance, and it predicts values no better than a constant does ("),
+    ],
+)
+def test_the_sentence_says_which_of_both_is_missing(low: float, density: float, says: str) -> None:
+    assert says in fit_in_words(SearchModel(ModelFit((), 0.82, low, 0.97, density, 0.0), (), None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from framework.errors import TestbedUnavailable
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.full_disk import check_disk
-from framework.testbeds.swarm.fleet import Node, Swarm
+from framework.testbeds.swarm.fleet import Node, Swarm, clock_ahead_s
 from framework.testbeds.swarm.manager import Manager
 from framework.testbeds.swarm.members import Members
 from framework.testbeds.swarm.way_in import WayIn
@@ -107,3 +108,26 @@ def test_a_full_disk_is_told_by_the_kernel_s_words(failure: str, full: bool) -> 
         return
     with pytest.raises(TestbedUnavailable, match=r"(?i)disk of the testbed is full: .*no space left"):
         check_disk(failure)
+
+
+@pytest.mark.parametrize(
+    ("told", "ahead_s"),
+    [
+        ("2026-11-29T10:00:00.5Z", 0.0),  # within the call
+        ("2026-11-29T10:00:03Z", 2.0),
+        ("2026-11-29T09:59:58.5Z", -1.5),
+        ("2026-11-29T12:00:00.5+02:00", 0.0),
+        ("None", None),
+    ],
+)
+def test_a_clock_is_ahead_by_what_the_call_cannot_explain(told: str, ahead_s: float | None) -> None:
+    began_s = datetime.fromisoformat("2026-11-29T10:00:00Z").timestamp()
+    told_s = clock_ahead_s(told, began_s, began_s + 1.0)
+    assert told_s == (None if ahead_s is None else pytest.approx(ahead_s))
+
+
+def test_a_clock_that_is_off_is_told() -> None:
+    assert not replace(node(1), clock_s=0.004).clock_is_off
+    assert not node(1).clock_is_off
+    assert "2.00 s ahead of" in replace(node(1), clock_s=2.0).clock_is_off
+    assert "0.30 s behind" in replace(node(1), clock_s=-0.3).clock_is_off

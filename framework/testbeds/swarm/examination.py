@@ -9,7 +9,7 @@ from framework.errors import MissingPrerequisite, TestbedUnavailable
 from framework.model import Application, Finding
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.generators import generator_images
-from framework.testbeds.swarm.fleet import HOST, Swarm, discover
+from framework.testbeds.swarm.fleet import CLOCK_S, HOST, Node, Swarm, discover
 
 
 def examine(endpoints: Sequence[str], applications: Sequence[Application]) -> list[Finding]:
@@ -41,8 +41,15 @@ def _engine(endpoint: str, about: Mapping[str, Any]) -> Finding:
     return Finding(f"node {endpoint}", "ok", words)
 
 
+def _clock(node: Node) -> Finding:
+    what = f"clock of node {node.endpoint}"
+    if not node.clock_is_off:
+        return Finding(what, "ok", f"within {CLOCK_S:g} s of this machine's")
+    return Finding(what, "limited", node.clock_is_off, "synchronise the clocks (chrony or another NTP client)")
+
+
 def _nodes(swarm: Swarm) -> list[Finding]:
-    findings = []
+    findings = [_clock(node) for node in swarm.nodes if node.clock_s is not None]
     for node in swarm.nodes:
         known = f"host {node.host}" if node.host else f"no label {HOST}"
         if node is swarm.single:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,6 +17,9 @@ from framework.testbeds.swarm.manager import Manager, seconds_of
 HOST = "tailor.host"
 """The label of a node: the host of application.yaml that it is."""
 
+CLOCK_S = 0.05
+"""A clock that is off by less is not told: NTP keeps clocks within milliseconds, and one call takes some."""
+
 T = TypeVar("T")
 
 
@@ -23,7 +27,8 @@ T = TypeVar("T")
 class Node:
     """A node of the swarm.  ``host``: its label; empty where it has none.
 
-    ``state``: what the managers see of it, "ready" where it works.
+    ``state``: what the managers see of it, "ready" where it works.  ``clock_s``: by how much its clock is ahead of this
+    machine's, to within the time of one call; None where it does not tell.
     """
 
     host: str
@@ -33,9 +38,18 @@ class Node:
     endpoint: str
     engine: Engine
     state: str = "ready"
+    clock_s: float | None = None
 
     def __str__(self) -> str:
         return f"{self.host or self.name} ({self.endpoint})"
+
+    @property
+    def clock_is_off(self) -> str:
+        """Say how far the node's clock is off; empty where it is not, or does not tell."""
+        if self.clock_s is None or abs(self.clock_s) <= CLOCK_S:
+            return ""
+        side = "ahead of" if self.clock_s > 0 else "behind"
+        return f"{abs(self.clock_s):.2f} s {side} this machine's: children of other hosts are moved into their parents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,9 @@ def discover(endpoints: Sequence[str]) -> Swarm:
     engines = {endpoint: Engine(endpoint=endpoint) for endpoint in endpoints}
     answers = dict(zip(endpoints, in_parallel(lambda endpoint: _member(engines[endpoint]), endpoints), strict=True))
     lost = tuple(answer for answer in answers.values() if isinstance(answer, str))
-    infos = {endpoint: answer for endpoint, answer in answers.items() if not isinstance(answer, str)}
+    told = {endpoint: answer for endpoint, answer in answers.items() if not isinstance(answer, str)}
+    infos = {endpoint: swarm for endpoint, (swarm, _) in told.items()}
+    clocks = {endpoint: clock_s for endpoint, (_, clock_s) in told.items()}
     for endpoint, info in infos.items():
         if info.get("LocalNodeState") != "active":
             state = info.get("LocalNodeState") or "unknown"
@@ -105,7 +121,12 @@ def discover(endpoints: Sequence[str]) -> Swarm:
         name = str((about.get("Description") or {}).get("Hostname", ""))
         address = str(info.get("NodeAddr") or "")
         state = str(about["Status"].get("State"))
-        nodes.append(Node(labels.get(HOST, ""), str(about["ID"]), name, address, endpoint, engines[endpoint], state))
+        nodes.append(
+            Node(
+                labels.get(HOST, ""), str(about["ID"]), name, address, endpoint, engines[endpoint], state,
+                clocks.get(endpoint),
+            )
+        )  # fmt: skip
     hosts = [node.host for node in nodes if node.host]
     for host in hosts:
         if hosts.count(host) > 1:
@@ -115,12 +136,27 @@ def discover(endpoints: Sequence[str]) -> Swarm:
     return Swarm(manager, tuple(nodes), lost, seconds_of(str(manager.info().get("SystemTime"))))
 
 
-def _member(engine: Engine) -> Mapping[str, Any] | str:
-    """Return an engine's place in its swarm; why there is no answer, where there is none."""
+def _member(engine: Engine) -> tuple[Mapping[str, Any], float | None] | str:
+    """Return an engine's place in its swarm and its clock; why there is no answer, where there is none."""
     try:
-        return engine.info().get("Swarm") or {}
+        engine.version()  # the first call to an engine takes longer than one that reads a clock may
+        began_s = time.time()
+        info = engine.info()
+        ended_s = time.time()
     except TestbedUnavailable as error:
         return str(error)
+    return info.get("Swarm") or {}, clock_ahead_s(str(info.get("SystemTime")), began_s, ended_s)
+
+
+def clock_ahead_s(told: str, began_s: float, ended_s: float) -> float | None:
+    """Return by how much an engine's clock is ahead of this machine's.
+
+    ``told``: its time, in a call that began and ended at these times of this machine's clock: within them all are 0.
+    """
+    at_s = seconds_of(told)
+    if not at_s:
+        return None
+    return at_s - ended_s if at_s > ended_s else min(0.0, at_s - began_s)
 
 
 def _answering(endpoints: Sequence[str]) -> tuple[Manager, Sequence[Mapping[str, Any]]]:

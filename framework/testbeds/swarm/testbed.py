@@ -131,7 +131,9 @@ class SwarmTestbed:
                   for host, services in by_host.items()]  # fmt: skip
         kept = application.hooks.seed is not None or not application.compose.get("volumes")
         without = () if kept else ("volumes start empty: without a seed hook a swarm keeps no data",)
-        return [*self._gate.admitted(application).notes, *placed, *without]
+        clocks = [f"the clock of node {node} is {off}" for node in self.members.swarm.nodes
+                  if (off := node.clock_is_off)]  # fmt: skip
+        return [*self._gate.admitted(application).notes, *placed, *without, *clocks]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Make the dataset once by the seed hook, and keep it on the nodes of its volumes.  Raises TrialFailed."""
