@@ -82,7 +82,11 @@ class Controller:
             ask=spec.ask, pair=spec.pair, label=spec.label, testbed=self._name, pending_asks=spec.pending_asks,
         )  # fmt: skip
         trial = self._bench.store.begin_trial(wanted)
-        self._bench.watch(TrialStarted(trial.number, trial.purpose))
+        try:
+            self._bench.watch(TrialStarted(trial.number, trial.purpose))
+        except BaseException:  # the study stops here: the trial does not stay as one that runs
+            self._bench.store.finish_trial(replace(trial, state=TrialState.ABORTED, reason="interrupted"))
+            raise
         return trial
 
     def run(self, spec: TrialSpec, begun: Trial | None = None) -> Trial:

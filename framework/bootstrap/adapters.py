@@ -227,6 +227,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
         prover=lambda types: DockerProver(settings.home, types, gate=gate, machine=machine),
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
         energy=energy_meter,
+        engines=lambda: {str(Engine().info().get("ID"))},
     )
 
 
@@ -241,7 +242,7 @@ def swarm_kind(settings: Settings, instance: str = "") -> TestbedKind:
         raise FieldError("testbed", f"{SWARM}:{instance}", known)
     engines = settings.swarms[instance] if instance else settings.swarm
     # One study may be deployed on several swarms at the same time: each has files and notes of its own.
-    home = settings.home / "swarms" / instance if instance else settings.home
+    home = settings.home / "swarms" / (instance or "unnamed")
 
     def testbed(application: Application | None = None) -> SwarmTestbed:
         return SwarmTestbed(home, engines, application, gate=gate)
@@ -262,6 +263,7 @@ def swarm_kind(settings: Settings, instance: str = "") -> TestbedKind:
         open=open_,
         topology=lambda application: read_topology(),
         hosts=lambda application: testbed(application).sizes(),
+        engines=lambda: {str(node.engine.info().get("ID")) for node in testbed().members.swarm.nodes},
         manage=(lambda types: testbed()) if engines else None,
         at=None if instance else partial(swarm_kind, settings),
         instances=() if instance else tuple(settings.swarms),

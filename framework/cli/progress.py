@@ -127,6 +127,7 @@ class StudyProgress:
             case OnTestbed(testbed, inner):
                 self._on_testbed(testbed, inner)
             case TestbedLost(testbed, reason):
+                self._side_by_side.pop(testbed, None)
                 self._console.print(f"[yellow]testbed {escape(testbed)} is lost: {escape(reason)}", soft_wrap=True)
             case TrialStarted(number, purpose):
                 self._trial = f"{purpose} {number}"

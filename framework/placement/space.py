@@ -65,11 +65,11 @@ def placement_alone(
 
     Raises UnknownName, InputError.
     """
-    known = [service.name for service in application.services if service.tuned and service.name not in domains.stays]
+    known = [service.name for service in application.services if service.tuned]
     for name in only:
         if name not in known:
             raise UnknownName("service", name, known)
-    services = [name for name in known if not only or name in only]
+    services = [name for name in known if (not only or name in only) and name not in domains.stays]
     if not services:
         why = "each tuned one has a volume" if domains.stays else "none is tuned"
         raise InputError(f"{application.name}: no service can be placed: {why}")
@@ -120,29 +120,32 @@ def _known(what: str, name: str, known: Sequence[str]) -> None:
 def capacities(services: Sequence[str], domains: Domains, profile: Profile | None) -> list[Capacity]:
     """Return the capacities of domains: CPUs for peak CPU needs, and memory where a domain has its own.
 
-    What stays on a domain takes its part of it.  Where the sum of the needs exceeds ``FULL`` of all domains, they are
-    scaled down to it, as on a machine that is smaller than the application (Sfakiotakis 2023 scales them to the
-    capacity).
+    A service that is on a host and has no parameter takes its part of it.  What the application itself puts on a host
+    fits there, whatever the profile says.  Where the sum of the needs exceeds ``FULL`` of all domains, they are scaled
+    down to it, as on a machine that is smaller than the application (Sfakiotakis 2023 scales them to the capacity).
     """
-    if profile is None:
+    if profile is None or not services:
         return []
+    fixed = {name: domain for name, domain in domains.at.items() if name not in services}
     peaks, memory = profile.about.peaks, profile.about.memory_mib
-    room, need = FULL * sum(domains.cores.values()), sum(peaks.get(name, 0.0) for name in (*services, *domains.stays))
+    room, need = FULL * sum(domains.cores.values()), sum(peaks.get(name, 0.0) for name in (*services, *fixed))
     scale = min(1.0, room / need) if need > 0 else 1.0
-    weights = {domains.parameter(name): scale * peaks.get(name, 0.0) for name in services}
-    sizes = {domains.parameter(name): memory.get(name, 0.0) for name in services}
+    cpus = {name: scale * peak for name, peak in peaks.items()}
 
-    def left(whole: float, domain: str, needs: Mapping[str, float], factor: float = 1.0) -> float:
-        return max(
-            0.0, whole - factor * sum(needs.get(name, 0.0) for name, at in domains.stays.items() if at == domain)
-        )
+    def limits(needs: Mapping[str, float], wholes: Mapping[str, float], what: str) -> list[Capacity]:
+        weights = {domains.parameter(name): needs.get(name, 0.0) for name in services}
+        bounds = {}
+        for domain, whole in wholes.items():
+            taken = sum(needs.get(name, 0.0) for name, at in fixed.items() if at == domain)
+            own = sum(needs.get(name, 0.0) for name in services if domains.at.get(name) == domain)
+            bounds[domain] = max(own, whole - taken)
+        return [Capacity(weights, domain, bound, what) for domain, bound in bounds.items()]
 
+    with_memory = any(memory.get(name, 0.0) for name in services)
     return [
-        *(Capacity(weights, domain, left(cores, domain, peaks, scale), "peak CPU need")
-          for domain, cores in domains.cores.items()),
-        *(Capacity(sizes, domain, left(mib, domain, memory), "memory in MiB")
-          for domain, mib in domains.memory_mib.items() if any(sizes.values())),
-    ]  # fmt: skip
+        *limits(cpus, domains.cores, "peak CPU need"),
+        *(limits(memory, domains.memory_mib, "memory in MiB") if with_memory else ()),
+    ]
 
 
 def baselines(space: SearchSpace, seed: int, count: int = 2) -> Mapping[str, Configuration]:

@@ -24,7 +24,12 @@ class EqualSpeed:
 
 
 def equal_speed(study: Study, trials: Sequence[Trial], objective: Objective) -> EqualSpeed | None:
-    """Compare at equal speed; None where it was not measured, or the objective has other quantities than latencies."""
+    """Compare at equal speed; None where it was not measured, or the objective has other quantities than latencies.
+
+    None on several testbeds too: machines differ, and one sensitivity over all of them would be nobody's.
+    """
+    if study.plan.testbeds:
+        return None
     valued = [t for t in trials if t.state is TrialState.COMPLETED and t.value is not None]
     effect, reference = sensitivity(valued, objective), typical(valued)
     if effect is None or reference is None:

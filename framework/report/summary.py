@@ -145,8 +145,8 @@ def summarise(
         study=study,
         objective=objective_name(application.objective.terms) + over_rates(study.plan),
         unit=RATIO if study.plan.rates else _unit(application.objective.terms),
-        default=_level(default, "default", study.verdict),
-        best=_level(best, "best", study.verdict),
+        default=_level(_told(default, study), "default", study.verdict),
+        best=_level(_told(best, study), "best", study.verdict),
         changes=_changes(study, best, application, types) if default and best else (),
         verdict=study.verdict,
         headline=headline(study, default, best),
@@ -267,6 +267,13 @@ def objective_name(terms: Sequence[Term]) -> str:
 
 def _unit(terms: Sequence[Term]) -> str:
     return "" if any(t.quantity in ("throughput", "cpu", "errors", "cost", "energy") for t in terms) else "ms"
+
+
+def _told(trial: Trial | None, study: Study) -> Trial | None:
+    """Return a trial of several testbeds with the value that the optimizer was told, on the reference's scale."""
+    if trial is None or not study.plan.testbeds or trial.value is None or trial.told_value is None:
+        return trial
+    return replace(trial, value=trial.told_value)
 
 
 def _level(trial: Trial | None, label: str, verdict: Verdict | None) -> Level | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib.metadata import version
@@ -178,6 +179,9 @@ def check_testbeds(request: TuneRequest, kinds: Sequence[TestbedKind], applicati
         raise FieldError(
             "testbeds", ",".join(names), "all measured, or all modelled: a model's values are no machine's"
         )
+    used = Counter(engine for kind in kinds for engine in set(kind.engines()))
+    if any(count > 1 for count in used.values()):
+        raise FieldError("testbeds", ",".join(names), "testbeds without a common engine: they would disturb each other")
     objective = application.objective
     alone = {
         "rates": request.rates, "target_ms": request.target_ms, "also": request.also or objective.also,

@@ -71,19 +71,25 @@ class SideBySide(Procedure):
             reference, before = self._reference(), self._team.testbeds
             self._team.work(Assigned({name: [self._baseline(name, reference)] for name in lacking}))
             lacking = self._lacking(since)
-            latest = [t for name in lacking for t in self._trials.all() if t.testbed == name][-len(lacking) :]
+            latest = [[t for t in self._trials.all() if t.testbed == name][-1] for name in lacking]
             if before == self._team.testbeds:
                 if self._bench.testbed.modelled or not any(m.invalid for trial in latest for m in trial.measurements):
                     break
                 self._bench.watch(WaitStarted("the machine is disturbed", wait_s))
                 self._bench.clock.sleep(wait_s)
-        defaults = self._trials.finished("default")
-        if not defaults:
+        if not self._trials.finished("default"):
             raise TrialFailed("the default configuration was measured on no testbed")
-        default = measured_default(next((t for t in reversed(defaults) if t.value is not None), defaults[-1]))
+        default = measured_default(self._latest_default())
+        if set(lacking) >= set(self._team.testbeds):
+            raise TrialFailed("the default configuration has no value on any testbed any more")
         for name in lacking:
             self._team.lose(name, "the default has no value there")
         return default
+
+    def _latest_default(self) -> Trial:
+        """Return the latest default of the reference that has a value; the latest one where none has."""
+        defaults = self._trials.finished("default")
+        return next((trial for trial in reversed(defaults) if trial.value is not None), defaults[-1])
 
     def _lacking(self, since: int) -> list[str]:
         """Return the testbeds without a baseline after trial ``since``; the first too, where there is no default."""
@@ -110,8 +116,8 @@ class SideBySide(Procedure):
         optimizer = new_optimizer(self._plan, self._decider.decisions, self._space)
         optimizer.tell(self._imported())
         if self._plan.initial == "default":
-            optimizer.tell(self._observations(self._trials.finished("default")[-1]))
-        edited = max((edit.after for edit in self._decider.decisions.edits), default=0)
+            optimizer.tell(self._observations(self._latest_default()))
+        edited = self._edited()
         searched = [t for t in self._trials.all() if t.purpose == "search"]
         for trial in searched:
             if trial.state in FINISHED and (trial.ask is None or trial.number <= edited):
@@ -140,10 +146,16 @@ class SideBySide(Procedure):
         ]
         return optimizer
 
+    def _edited(self) -> int:
+        """Return the number of the last trial before the space was edited; 0 where it never was."""
+        return max((edit.after for edit in self._decider.decisions.edits), default=0)
+
     def _tell(self, optimizer: Optimizer, known: set[int] | None = None) -> None:
         """Tell the results of asks that were not told yet, in the order of the trials; of the ``known`` asks only."""
         for trial in self._trials.finished("search"):
-            if trial.ask is not None and trial.ask not in self._told and (known is None or trial.ask in known):
+            if trial.ask is None or trial.number <= self._edited():  # of another space: told first of all
+                continue
+            if trial.ask not in self._told and (known is None or trial.ask in known):
                 self._told.add(trial.ask)
                 optimizer.tell(self._observations(trial))
 
@@ -175,7 +187,8 @@ class SideBySide(Procedure):
     def _bounded(self, spec: TrialSpec, testbed: str) -> TrialSpec:
         """Return the specification with the value, on a testbed's own scale, above which a trial is a clear loser."""
         incumbent = min((t.told_value for t in self._candidates() if t.told_value is not None), default=0.0)
-        default, level = self._trials.finished("default")[0].value, self._of(testbed, BASELINES)[0].value
+        first = next(t for t in self._trials.valued() if t.purpose == "default")
+        default, level = first.value, self._of(testbed, BASELINES)[0].value
         if incumbent <= 0 or not default or not level:
             return spec
         return replace(spec, give_up_above=GIVE_UP_FACTOR * incumbent * level / default)
@@ -195,7 +208,7 @@ class SideBySide(Procedure):
     def _recommended(self, optimizer: Optimizer) -> Trial:
         """Return the best of the finalists by what all testbeds say; the default where none of them is better."""
         best = super()._recommended(optimizer)
-        default = self._trials.finished("default")[-1]
+        default = self._latest_default()
         if best.purpose == "default":
             return best
         objective = self._bench.application.objective

@@ -15,7 +15,7 @@ from cachetools import TTLCache
 
 from framework.bench import Backends
 from framework.config.application import FILE
-from framework.errors import NotFound, TailorError, UnknownName
+from framework.errors import InputError, MissingPrerequisite, NotFound, TailorError
 from framework.model import EXTERNAL, Study, StudyState
 from framework.ports.service import JobQueue
 
@@ -67,10 +67,11 @@ class LocalJobs:
         """Return why this machine cannot run a study, its name first; empty where it can, or fails it."""
         if study.testbed == EXTERNAL:
             return ""
-        try:
-            self.backends.kind(study.testbed)
-        except UnknownName:
-            return f"{platform.node()}, which has no testbed {study.testbed}"
+        for name in study.plan.testbeds or (study.testbed,):
+            try:
+                self.backends.kind(name)
+            except (InputError, MissingPrerequisite):
+                return f"{platform.node()}, which has no testbed {name}"
         launched_here = study.machine.hostname == platform.node()
         key = (str(study.directory), study.application_hash, str(launched_here))
         if key not in self._directories:

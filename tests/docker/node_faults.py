@@ -80,6 +80,8 @@ class Campaign:
             problems.append(str(error))
         after = self._finished(study)
         problems += [f"trial {key} is lost or changed" for key, trial in before.items() if after.get(key) != trial]
+        if self.kept.store.get(study).state is StudyState.FAILED:
+            problems.append(f"study {study} failed")
         blamed = [t.number for t in self.kept.store.trials(study) if t.state is TrialState.FAILED]
         problems += [f"trial {trial} is blamed: {self._reason(study, trial)}" for trial in blamed]
         return {
@@ -135,6 +137,7 @@ class Campaign:
             state = self.kept.store.get(study).state
             if state is StudyState.COMPLETED:
                 return
+            assert state is not StudyState.FAILED, f"study {study} failed"
             assert time.monotonic() < deadline, f"study {study} ({state}) did not go on within {PATIENCE_S:g} s"
             assert self._process is not None
             if self._process.poll() is not None:

@@ -102,3 +102,10 @@ def test_many_jobs_of_one_application_are_looked_at_once(here: Here) -> None:
     shutil.rmtree(here.directory / "shop")
     assert set(local.able()) == studies, "for half a minute"
     assert set(here.local().able()) == set()
+
+
+@pytest.mark.parametrize("testbeds", [("pretend", "swarm:right"), ("pretend", "nothing"), ("nothing:1",)])
+def test_a_study_on_a_testbed_that_is_not_here_waits(here: Here, testbeds: tuple[str, ...]) -> None:
+    study = here.tailor.store.get(here.put("app"))
+    several = replace(study, testbed=testbeds[0], plan=replace(study.plan, testbeds=testbeds))
+    assert here.local().reason_against(several).endswith(f"which has no testbed {testbeds[-1]}")

@@ -106,3 +106,16 @@ def test_a_testbed_of_one_host_refuses_a_placement_on_several(application: Appli
 def test_a_space_of_hosts_is_kept_as_it_is(application: Application, domains: Domains) -> None:
     space = placement_alone(application, domains, None)
     assert SearchSpace.from_dict(space.to_dict()).names == space.names
+
+
+def test_the_application_s_own_placement_always_fits(
+    application: Application, domains: Domains, tmp_path: Path
+) -> None:
+    path = profile_of(dict.fromkeys((*MOVABLE, "url-shorten-db"), (9.0, 1.5)), tmp_path / "profile.jsonl")
+    profile = read_profile(path.read_text(), "p")
+    space = placement_alone(application, domains, profile)
+    assert space.is_feasible(space.default()), "it runs so today, whatever the profile says of it"
+    assert capacities((), domains, profile) == []
+    assert placement_alone(application, domains, profile, ["nginx", "url-shorten-db"]).names == ("nginx.host",)
+    with pytest.raises(InputError, match="has a volume"):
+        placement_alone(application, domains, profile, ["url-shorten-db"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ from framework.config.settings import Settings
 from framework.config.twin_file import load_twin, twin_path
 from framework.errors import FieldError, InputError, MissingPrerequisite, UnknownName
 from framework.model import StudyState, TrialState, TuneRequest
+from framework.report.page import page
 from framework.report.summary_json import summary_document
+from framework.study.planning import check_testbeds
 from framework.testbeds.twin import machine_factor
 from framework.use_cases.examine import examine
 
@@ -50,6 +54,31 @@ def test_a_study_on_three_twins(tailor: Opened) -> None:
     shown = json.dumps(summary_document(tailor.results.summary(done)), default=str)
     assert '"testbed": "twin:1"' in shown
     assert not tailor.store.leased()
+    html = page(tailor.results.summary(done), trials)
+    [table] = re.findall(r"<table data-trials>.*?</table>", html, re.DOTALL)
+    first, second = table.split("</tr>")[:2]
+    assert first.count("<th") == second.count("<td") == 8
+    assert "<th>testbed</th>" in first
+
+
+def test_levels_of_several_testbeds_are_on_the_reference_s_scale(tailor: Opened) -> None:
+    study = tailor.studies.create(replace(REQUEST, pairs=0))
+    done = tailor.studies.run(study.id, lambda event: None)
+    summary = tailor.results.summary(done)
+    assert summary.best is not None
+    best = tailor.store.trials(study.id)[(done.best or 0) - 1]
+    assert summary.best.value.value == best.told_value
+    assert summary.equal_speed is None
+
+
+def test_testbeds_on_one_engine_are_refused(tailor: Opened) -> None:
+    kind = tailor.backends.kind("twin")
+    application = tailor.backends.application(HOTEL)
+    kinds = [replace(kind, name=name, engines=lambda: {"engine 1"}) for name in REQUEST.testbeds]
+    with pytest.raises(FieldError, match="common engine"):
+        check_testbeds(REQUEST, kinds, application)
+    apart = [replace(kind, engines=partial(set, (name,))) for name in REQUEST.testbeds]
+    check_testbeds(REQUEST, apart, application)
 
 
 def test_an_instance_is_a_machine_of_its_own(tailor: Opened) -> None:

@@ -14,14 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framework.controller import Controller
 from framework.errors import DeploymentFailed, Interrupted, TestbedUnavailable, TrialFailed
 from framework.model import Trial, TrialState
+from framework.model.decisions import SpaceEdit
 from framework.model.events import TrialStarted
+from framework.model.study import TrialSpec
 from framework.objective.trial import baseline_weights, on_reference
 from framework.study.crew import Threads
 from framework.study.new_optimizer import new_optimizer
 from framework.study.observations import observation
 from framework.study.side_by_side import FURTHER, SideBySide
+from framework.testing.crew import VirtualCrew
 from framework.testing.examples import measurement
 from framework.testing.pretend import PretendMachine
 from optimizer.space import Configuration, SearchSpace
@@ -332,3 +336,59 @@ def test_threads_hand_over_results_and_errors() -> None:
     crew.start("a", lambda: seen.append("again"))
     crew.close()
     assert seen == ["a", "again"]
+
+
+def test_an_edited_study_tells_each_result_once(tmp_path: Path) -> None:
+    def kill(count: int) -> None:
+        if count == 8:
+            raise Killed
+
+    one = site(tmp_path, noise=0.02)
+    one.machines["a"].on_deploy = kill
+    with pytest.raises(Killed):
+        one.procedure().run()
+    one.machines["a"].on_deploy = lambda count: None
+    study = one.bench.store.get("s1")
+    before = SearchSpace.from_dict(study.space)
+    space = SearchSpace([p for p in before.tuned if p.name != "cache.policy"], before.constraints)
+    last = one.bench.store.trials("s1")[-1].number
+    one.bench.store.set_space(
+        "s1", space.to_dict(), study.decisions.edited(SpaceEdit(last, before.default().to_dict(), (), ()))
+    )
+    procedure = SideBySide(one.bench, one.bench.store.get("s1"), space, VirtualCrew(one.clock, one.clocks))
+    told: list[int] = []
+    observe = procedure._observations
+
+    def noted(trial: Trial) -> Any:
+        told.append(trial.number)
+        return observe(trial)
+
+    procedure._observations = noted  # type: ignore[method-assign]
+    optimizer = procedure._optimizer()
+    procedure._tell(optimizer)
+    assert len(told) == len(set(told))
+    searched = {t.number for t in finished(one.bench.store.trials("s1"), "search")}
+    assert searched <= set(told)
+
+
+def test_a_default_that_failed_later_does_not_replace_the_one_that_has_a_value(tmp_path: Path) -> None:
+    one = site(tmp_path, noise=0.02)
+    one.procedure().run()
+    [default] = finished(one.bench.store.trials("s1"), "default")
+    again = one.bench.store.begin_trial(replace(default, number=0, state=TrialState.RUNNING, value=None))
+    one.bench.store.finish_trial(replace(again, state=TrialState.FAILED, reason="exited with code 1"))
+    latest = one.procedure()._latest_default()
+    assert (latest.number, latest.value) == (default.number, default.value)
+
+
+def test_a_trial_that_is_stopped_as_it_begins_does_not_stay_running(tmp_path: Path) -> None:
+    one = site(tmp_path, noise=0.02)
+
+    def stops(event: object) -> None:
+        if isinstance(event, TrialStarted):
+            raise Interrupted("the study stops")
+
+    controller = Controller(replace(one.bench, watch=stops), "s1", PLAN)
+    with pytest.raises(Interrupted):
+        controller.begin(TrialSpec(Configuration({}), "search", 1))
+    assert [t.state for t in one.bench.store.trials("s1")] == [TrialState.ABORTED]

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from framework.errors import TestbedUnavailable
+from framework.errors import MissingPrerequisite, TestbedUnavailable
+from framework.testbeds.docker.connection import Connection
 from framework.testbeds.docker.engine import Engine
-from framework.testbeds.docker.full_disk import check_disk
+from framework.testbeds.docker.full_disk import check_disk, has_room
 from framework.testbeds.swarm.fleet import Node, Swarm, clock_ahead_s
+from framework.testbeds.swarm.images import Images
 from framework.testbeds.swarm.manager import Manager
 from framework.testbeds.swarm.members import Members
 from framework.testbeds.swarm.way_in import WayIn
@@ -42,31 +45,36 @@ def members(*later: Swarm) -> Members:
 
 
 class PretendManager:
-    """A manager that saw one node go at a time."""
+    """A manager whose events are given."""
 
-    def __init__(self, gone: str, at_s: float) -> None:
-        self.gone, self.at_s = gone, at_s
+    def __init__(self, events: Sequence[dict[str, Any]] = ()) -> None:
+        self.events = events
 
-    def lost_between(self, since_s: float, until_s: float) -> set[str]:
-        return {self.gone} if since_s <= self.at_s <= until_s else set()
-
-
-def swarm(*nodes: Node, lost: Sequence[str] = (), at_s: float = 0.0) -> Swarm:
-    return Swarm(cast(Manager, PretendManager("id2", 150.0)), nodes, tuple(lost), at_s)
+    def node_events(self) -> Any:
+        return (event for event in self.events)
 
 
-def test_a_node_that_is_back_was_lost_all_the_same() -> None:
+def event(node: str, state: str | None) -> dict[str, Any]:
+    return {"Type": "node", "Actor": {"ID": node, "Attributes": {"state.new": state} if state else {"name": "vm"}}}
+
+
+def swarm(*nodes: Node, lost: Sequence[str] = (), events: Sequence[dict[str, Any]] = ()) -> Swarm:
+    return Swarm(cast(Manager, PretendManager(events)), nodes, tuple(lost))
+
+
+@pytest.mark.parametrize(("state", "lost"), [("down", True), ("disconnected", True), ("ready", False), (None, False)])
+def test_a_node_that_is_back_was_lost_all_the_same(state: str | None, lost: bool) -> None:
     both = (node(1), node(2))
-    there = members(swarm(*both, at_s=100.0), swarm(*both, at_s=140.0), swarm(*both, at_s=160.0))
-    there.check()
+    there = members(swarm(*both, events=[event("id2", state), event("id2", "ready")]), swarm(*both))
+    there.watch()
+    assert there._losses is not None
+    there._losses._thread.join(5)
+    if not lost:
+        there.check()
+        return
     with pytest.raises(TestbedUnavailable, match=r"had lost node host2 .*during the trial"):
         there.check()
-
-
-def test_what_was_lost_before_the_trial_does_not_count() -> None:
-    both = (node(1), node(2))
-    there = members(swarm(*both, at_s=151.0), swarm(*both, at_s=170.0))
-    there.check()
+    there.forget()
 
 
 def test_a_node_that_its_managers_do_not_see_is_lost_although_its_engine_answers() -> None:
@@ -76,7 +84,7 @@ def test_a_node_that_its_managers_do_not_see_is_lost_although_its_engine_answers
 
 
 def test_an_engine_that_does_not_answer_is_lost() -> None:
-    there = members(swarm(node(1)), swarm(node(1), lost=["unix:///2 does not answer"]))
+    there = members(swarm(node(1), lost=["unix:///2 does not answer"]))
     with pytest.raises(TestbedUnavailable, match="unix:///2"):
         there.check()
 
@@ -94,20 +102,26 @@ def test_tailors_own_container_tells_that_an_engine_was_started_again(running: b
 
 
 @pytest.mark.parametrize(
-    ("failure", "full"),
+    ("failure", "room", "full"),
     [
-        ("db: its container exited with 1\n  | PANIC: could not write: No space left on device", True),
-        ("the engine could not start: mkdir /var: no space left on device", True),
-        ("db: its container exited with 137", False),
-        ("", False),
+        ("db: its container exited with 1\n  | PANIC: could not write: No space left on device", False, True),
+        ("db: its container exited with 1\n  | could not resize shared memory: No space left on device", True, False),
+        ("the engine could not start: mkdir /var: no space left on device", True, True),
+        ("db: its container exited with 137", False, False),
+        ("", False, False),
     ],
 )
-def test_a_full_disk_is_told_by_the_kernel_s_words(failure: str, full: bool) -> None:
+def test_a_full_disk_is_told_by_the_kernel_s_words(failure: str, room: bool, full: bool) -> None:
     if not full:
-        check_disk(failure)
+        check_disk(failure, lambda: room)
         return
     with pytest.raises(TestbedUnavailable, match=r"(?i)disk of the testbed is full: .*no space left"):
-        check_disk(failure)
+        check_disk(failure, lambda: room)
+
+
+def test_a_disk_has_room(tmp_path: Path) -> None:
+    assert has_room(str(tmp_path))
+    assert has_room("/nowhere/on/this/machine"), "it is on another one"
 
 
 @pytest.mark.parametrize(
@@ -131,3 +145,24 @@ def test_a_clock_that_is_off_is_told() -> None:
     assert not node(1).clock_is_off
     assert "2.00 s ahead of" in replace(node(1), clock_s=2.0).clock_is_off
     assert "0.30 s behind" in replace(node(1), clock_s=-0.3).clock_is_off
+
+
+class PretendImages:
+    """An engine with one image."""
+
+    def __init__(self, image: str) -> None:
+        self.id = image
+
+    def image(self, name: str) -> dict[str, str]:
+        return {"Id": self.id}
+
+
+def test_a_study_keeps_the_image_that_it_began_with() -> None:
+    source, there = PretendImages("sha256:1"), PretendImages("sha256:1")
+    place = Node("a", "id1", "name", "10.0.0.1", "unix:///1", cast(Engine, there))
+    images = Images(cast(Engine, source), cast(Connection, None))
+    assert images.distribute({"id1": {"shop:1"}}, [place], lambda step: None) == {"shop:1": "sha256:1"}
+    source.id = "sha256:2"  # built again in the middle of the study
+    assert images.distribute({"id1": {"shop:1"}}, [place], lambda step: None) == {"shop:1": "sha256:1"}
+    with pytest.raises(MissingPrerequisite, match="another image of the name shop:1"):
+        Images(cast(Engine, source), cast(Connection, None)).distribute({"id1": {"shop:1"}}, [place], lambda step: None)

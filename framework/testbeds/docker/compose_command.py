@@ -115,6 +115,7 @@ class ComposeCommand:
             started = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                 errors="replace", env=_environment(os.environ), cwd=file.parent, preexec_fn=_end_with_parent,
+                start_new_session=True,  # Ctrl-C at a terminal is for this process, which ends the command itself
             )  # fmt: skip
         except OSError as error:
             raise MissingPrerequisite(f"{command[0]} cannot be run: {error.strerror}", "install it again") from error

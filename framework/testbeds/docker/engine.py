@@ -6,7 +6,9 @@ nothing that Tailor did not make is touched, whatever its name.
 
 from __future__ import annotations
 
+import io
 import re
+import tarfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -107,6 +109,21 @@ class Engine:
         """Return a file of a container as a tar archive; None where there is none."""
         answer = self._ask(f"copy {path}", lambda api: api.get_archive(container, path))
         return b"".join(answer[0]) if answer is not None else None
+
+    def takes_file(self, container: str, size: int, owner: Owner) -> bool:
+        """Return whether a container of ``owner`` takes a file of so many bytes, which a full disk does not."""
+        if self._inspect_owned(container, owner) is None:
+            return True
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as archive:
+            entry = tarfile.TarInfo("room")
+            entry.size = size
+            archive.addfile(entry, io.BytesIO(bytes(size)))
+        try:
+            self._ask("put a file into a container", lambda api: api.put_archive(container, "/", data.getvalue()))
+        except DeploymentFailed:
+            return False
+        return True
 
     # ------------------------------------------------------------------ images
 

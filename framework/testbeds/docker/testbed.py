@@ -43,7 +43,7 @@ from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.engine_start import engine_start_s
 from framework.testbeds.docker.examination import examine
 from framework.testbeds.docker.first_start import STOP_S, DatasetLoader
-from framework.testbeds.docker.full_disk import check_disk
+from framework.testbeds.docker.full_disk import check_disk, has_room
 from framework.testbeds.docker.generators import check_generator, loop_notes
 from framework.testbeds.docker.images import check_images, image_ids
 from framework.testbeds.docker.inventory import describe_containers, networks_of
@@ -312,7 +312,7 @@ class DockerTestbed:
 
     def check_itself(self, failure: str) -> None:
         """Raise TestbedUnavailable where the disk is full, or the engine was started again since the deployment."""
-        check_disk(failure)
+        check_disk(failure, lambda: has_room(str(self._engine.info().get("DockerRootDir"))))
         self._engine.version()
         if self._engine_began_s != engine_start_s():
             raise TestbedUnavailable("the Docker Engine was started again during the trial")

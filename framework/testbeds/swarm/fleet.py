@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from framework.errors import MissingPrerequisite, TestbedUnavailable
+from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable
 from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.listed import Listed
@@ -54,15 +54,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """The nodes whose engines answer, and a manager.  ``lost``: those that do not answer, and why.
-
-    ``at_s``: when they were asked, on the manager's clock.
-    """
+    """The nodes whose engines answer, and a manager.  ``lost``: those that do not answer, and why."""
 
     manager: Manager
     nodes: tuple[Node, ...]
     lost: tuple[str, ...] = ()
-    at_s: float = 0.0
 
     @property
     def single(self) -> Node | None:
@@ -100,6 +96,8 @@ def discover(endpoints: Sequence[str]) -> Swarm:
     infos = {endpoint: swarm for endpoint, (swarm, _) in told.items()}
     clocks = {endpoint: clock_s for endpoint, (_, clock_s) in told.items()}
     for endpoint, info in infos.items():
+        if info.get("LocalNodeState") == "pending":
+            raise TestbedUnavailable(f"{endpoint} is joining its swarm")
         if info.get("LocalNodeState") != "active":
             state = info.get("LocalNodeState") or "unknown"
             raise MissingPrerequisite(f"{endpoint} is not in a swarm: {state}", "docker swarm init, docker swarm join")
@@ -133,7 +131,7 @@ def discover(endpoints: Sequence[str]) -> Swarm:
             raise MissingPrerequisite(
                 f"{hosts.count(host)} nodes have the label {HOST}={host}", "give it to one of them"
             )
-    return Swarm(manager, tuple(nodes), lost, seconds_of(str(manager.info().get("SystemTime"))))
+    return Swarm(manager, tuple(nodes), lost)
 
 
 def _member(engine: Engine) -> tuple[Mapping[str, Any], float | None] | str:
@@ -166,8 +164,8 @@ def _answering(endpoints: Sequence[str]) -> tuple[Manager, Sequence[Mapping[str,
         manager = Manager(endpoint)
         try:
             return manager, manager.nodes()
-        except TestbedUnavailable as error:
-            problem = error
+        except (TestbedUnavailable, DeploymentFailed) as error:  # it answers, and has no leader
+            problem = TestbedUnavailable(str(error))
     raise problem
 
 

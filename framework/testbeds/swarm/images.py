@@ -21,7 +21,7 @@ class Images:
 
     def __init__(self, source: Engine, source_connection: Connection) -> None:
         self._source, self._connection = source, source_connection
-        self._done: set[tuple[str, str]] = set()  # (node, name): they do not change during a study
+        self._done: dict[tuple[str, str], str] = {}  # (node, name) -> id: they do not change during a study
 
     def distribute(
         self, wanted: Mapping[str, Collection[str]], nodes: Collection[Node], progress: Progress
@@ -31,7 +31,8 @@ class Images:
         Raises MissingPrerequisite, naming the node and the image.
         """
         names = sorted({name for images in wanted.values() for name in images})
-        identity = {name: self._identity(name, nodes) for name in names}
+        known = {name: image for (_, name), image in self._done.items()}
+        identity = {name: known.get(name) or self._identity(name, nodes) for name in names}
         for node in nodes:
             for name in sorted(wanted.get(node.id, ())):
                 if (node.id, name) in self._done:
@@ -44,7 +45,7 @@ class Images:
                         f"node {node} has another image of the name {name}: {about['Id']} there, {identity[name]} here",
                         "pull or build the same one, or give the application's image a name of its own",
                     )
-                self._done.add((node.id, name))
+                self._done[node.id, name] = identity[name]
         return identity
 
     def _identity(self, name: str, nodes: Collection[Node]) -> str:

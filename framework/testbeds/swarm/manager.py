@@ -6,8 +6,10 @@ Every call that removes something names its owner, and first checks that the thi
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from framework.testbeds.docker.owner import Owner
 STACK_S = 120.0  # for the command to hand over a stack: it does not wait for containers
 LEAVE_S = 30.0  # for a network until the last container has left it
 PAUSE_S = 0.2
+CLOSE_S = 2.0  # for the end of a stream
 
 
 def seconds_of(told: str) -> float:
@@ -44,27 +47,19 @@ class Manager:
         listed: Sequence[Mapping[str, Any]] = self._ask("list the swarm's nodes", lambda api: api.nodes()) or []
         return listed
 
-    def info(self) -> Mapping[str, Any]:
-        """Return what the manager's engine says of itself.  Raises TestbedUnavailable."""
-        told: Mapping[str, Any] = self._ask("tell about itself", lambda api: api.info()) or {}
-        return told
-
-    def lost_between(self, since_s: float, until_s: float) -> set[str]:
-        """Return the ids of the nodes that the swarm lost between two times on the manager's clock, back or not."""
-
-        def events(api: Any) -> list[Mapping[str, Any]]:
-            return list(api.events(since=since_s, until=until_s, filters={"type": "node"}, decode=True))
-
-        told = [event.get("Actor") or {} for event in self._ask("list the swarm's events", events) or []]
-        states = [(str(actor.get("ID")), (actor.get("Attributes") or {}).get("state.new")) for actor in told]
-        return {node for node, state in states if state not in (None, "ready")}
+    def node_events(self) -> Any:
+        """Return the stream of the nodes' events from now on, which can be closed.  Raises TestbedUnavailable."""
+        return self._ask("follow the swarm's nodes", lambda api: api.events(filters={"type": "node"}, decode=True))
 
     def deploy(self, project: str, file: Path) -> None:
         """Hand over a stack's document.  Raises DeploymentFailed, TestbedUnavailable."""
         where = ["-H", self.endpoint] if "://" in self.endpoint else ["--context", self.endpoint]
         command = ["docker", *where, "stack", "deploy", "--resolve-image", "never", "-c", str(file), project]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=STACK_S, check=False)
+            # In a session of its own: Ctrl-C at a terminal is for this process.
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=STACK_S, check=False, start_new_session=True
+            )
         except FileNotFoundError as error:
             raise TestbedUnavailable("there is no docker command, which deploys stacks") from error
         except subprocess.TimeoutExpired as error:
@@ -142,3 +137,28 @@ class Manager:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(PAUSE_S)
+
+
+class LossWatch:
+    """Notes from now on which nodes a swarm loses, also those that come back; ``lost``: their ids.
+
+    A manager keeps its last 256 events only, of which health checks fill many: they have to be followed.
+    """
+
+    def __init__(self, manager: Manager) -> None:
+        self.lost: set[str] = set()
+        self._events = manager.node_events()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it."""
+        self._events.close()
+        self._thread.join(CLOSE_S)
+
+    def _follow(self) -> None:
+        with suppress(Exception):  # the stream ends with its engine, which is noticed elsewhere, and with ``close``
+            for event in self._events:
+                actor = event.get("Actor") or {}
+                if (actor.get("Attributes") or {}).get("state.new") not in (None, "ready"):
+                    self.lost.add(str(actor.get("ID")))

@@ -11,6 +11,7 @@ from framework.testbeds.docker.connection import Connection
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.swarm.fleet import Fleet, Node, Swarm, discover
+from framework.testbeds.swarm.manager import LossWatch
 
 
 class Members:
@@ -25,6 +26,7 @@ class Members:
         self._endpoints, self._application, self._entered = tuple(endpoints), application, entered
         self._swarm: Swarm | None = None
         self._fleet: Fleet | None = None
+        self._losses: LossWatch | None = None
 
     @property
     def swarm(self) -> Swarm:
@@ -54,12 +56,14 @@ class Members:
         """Return the swarm as it is now, lost nodes apart.  Raises MissingPrerequisite, TestbedUnavailable."""
         return discover(self._endpoints)
 
+    def watch(self) -> None:
+        """Note from now on which nodes are lost."""
+        self._losses = LossWatch(self.swarm.manager)
+
     def check(self) -> None:
-        """Raise TestbedUnavailable where a node was lost since the swarm was discovered, though it may be back."""
-        since_s, now = self.swarm.at_s, self._whole()
-        lost = now.manager.lost_between(since_s, now.at_s)
-        for node in now.nodes:
-            if node.id in lost:
+        """Raise TestbedUnavailable where a node was lost since ``watch``, though it may be back."""
+        for node in self._whole().nodes:
+            if self._losses is not None and node.id in self._losses.lost:
                 raise TestbedUnavailable(f"the swarm had lost node {node} during the trial")
 
     def _whole(self) -> Swarm:
@@ -77,3 +81,6 @@ class Members:
     def forget(self) -> None:
         """Forget the nodes: some may have gone, or have become managers."""
         self._swarm = self._fleet = None
+        if self._losses is not None:
+            self._losses.close()
+        self._losses = None

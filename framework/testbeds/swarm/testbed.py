@@ -151,6 +151,7 @@ class SwarmTestbed:
         """
         phases, project = Phases(), deployment.project
         self._forget()  # nodes, and who manages them, may have changed
+        self.members.watch()
         want = self._wanted(deployment)
         nodes = self._nodes_of(deployment, want)
         directory = self._home / "run" / project
@@ -303,7 +304,7 @@ class SwarmTestbed:
 
     def check_itself(self, failure: str) -> None:
         """Raise TestbedUnavailable where a disk is full, or a node was lost since the deployment began."""
-        check_disk(failure)
+        check_disk(failure, lambda: self._way_in.have_room(self.members.swarm.nodes))
         self.members.check()
         self._way_in.check(self.members.swarm.nodes)
 

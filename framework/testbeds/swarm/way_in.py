@@ -13,9 +13,12 @@ from framework.errors import TestbedUnavailable
 from framework.model import Application, Container, Deployment, ServiceType
 from framework.testbeds.docker.connection import Connection, in_parallel
 from framework.testbeds.docker.listed import Listed
+from framework.testbeds.docker.owner import Owner
 from framework.testbeds.swarm import agents
 from framework.testbeds.swarm.fleet import Node
 from framework.testbeds.swarm.relay import Relay
+
+SOME_BYTES = 1 << 20  # of a file that a disk with room takes
 
 
 class WayIn:
@@ -26,6 +29,7 @@ class WayIn:
         self._relay: Relay | None = None
         self._agents: dict[str, str] = {}  # id of a node -> its container
         self._types: Mapping[str, ServiceType] = {}  # service -> its type
+        self._project = ""
 
     def open(
         self,
@@ -36,7 +40,7 @@ class WayIn:
         labels: Mapping[str, str],
     ) -> None:
         """Start a container on every node; the one on ``home`` joins the networks.  Raises DeploymentFailed."""
-        self._types = deployment.types
+        self._types, self._project = deployment.types, deployment.project
 
         def start(node: Node) -> str:
             return agents.start(deployment.project, node, networks if node.id == home.id else (), labels)
@@ -58,6 +62,12 @@ class WayIn:
             )
             if about is None or not about["State"]["Running"]:
                 raise TestbedUnavailable(f"the engine of node {node} was started again during the trial")
+
+    def have_room(self, nodes: Sequence[Node]) -> bool:
+        """Return whether every node's disk takes another file, of a megabyte, in its container of Tailor's."""
+        owner = Owner.project(self._project)
+        asked = [node for node in nodes if node.id in self._agents]
+        return all(node.engine.takes_file(self._agents[node.id], SOME_BYTES, owner) for node in asked)
 
     def machines(self, nodes: Sequence[Node]) -> list[agents.Counters]:
         """Return the counters of the nodes' machines, each machine once; none before ``open``."""
