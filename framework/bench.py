@@ -104,7 +104,8 @@ class TestbedKind:
     machine and to clean up; None where it leaves nothing behind.  ``colocation``: None where services cannot be moved.
     ``prover``: the testbed that tells what servers have; None where there are no servers.  ``memory``: whether it tells
     how much memory services use.  ``energy``: name of a power source -> counters of energy; None where there are none.
-    ``engines``: identities of the engines that it uses, which two testbeds of one study must not share.
+    ``engines``: identities of the engines that it uses, by their nodes in a swarm, which two testbeds of one study must
+    not share.
     ``hosts``: host -> its cores and its memory [MiB], where services run on several; None where there is one machine.
     ``at``: the kind at an instance, which a study names as ``kind:instance``; it may raise InputError; None where there
     is only one.  ``instances``: those that have machines of their own, to be examined and cleaned.

@@ -227,7 +227,7 @@ def docker_kind(settings: Settings) -> TestbedKind:
         prover=lambda types: DockerProver(settings.home, types, gate=gate, machine=machine),
         colocation=lambda: Colocation(DockerIsolation(), DockerStressors(), DockerHostCounters()),
         energy=energy_meter,
-        engines=lambda: {str(Engine().info().get("ID"))},
+        engines=lambda: {str((Engine().info().get("Swarm") or {}).get("NodeID") or "this machine's")},
     )
 
 
@@ -263,7 +263,7 @@ def swarm_kind(settings: Settings, instance: str = "") -> TestbedKind:
         open=open_,
         topology=lambda application: read_topology(),
         hosts=lambda application: testbed(application).sizes(),
-        engines=lambda: {str(node.engine.info().get("ID")) for node in testbed().members.swarm.nodes},
+        engines=lambda: {node.id for node in testbed().members.swarm.nodes},
         manage=(lambda types: testbed()) if engines else None,
         at=None if instance else partial(swarm_kind, settings),
         instances=() if instance else tuple(settings.swarms),

@@ -303,15 +303,17 @@ class Engine:
     def create_volume(
         self, name: str, owner: Owner, labels: Mapping[str, str], options: Mapping[str, str] | None = None
     ) -> None:
-        """Create a volume of the local driver; an existing one of ``owner`` with this name is left as it is.
-
-        Raises InputError where the name is somebody else's.
-        """
+        """Create a volume of the local driver; keep an existing one of ``owner``.  Raises InputError for another's."""
 
         def run(api: docker.APIClient) -> Mapping[str, Any]:
             return api.create_volume(name, driver="local", driver_opts=dict(options or {}), labels=owner.marked(labels))
 
         made = self._ask(f"create volume {name}", run) or {}  # the engine returns an existing one as it is
+        for _ in range(VOLUME_ATTEMPTS):
+            if made.get("Labels"):
+                break
+            time.sleep(PAUSE_S)  # an engine that was just started again may not know them yet
+            made = self.volume(name) or {}
         if not owner.owns(made.get("Labels")):
             raise _not_owned("volume", name, owner)
 
