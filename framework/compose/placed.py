@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from framework.model import Expectation, Placement, Probe
 from optimizer.space import Value
 
 CPUSET = "cpuset"
 HOST = "host"
+HOST_LABEL = "tailor.host"
+"""The label of a swarm's node: the host of application.yaml that it is."""
 ALL = "all"
 
 
@@ -25,6 +28,14 @@ def placed(place: Placement, services: Iterable[str], configuration: Mapping[str
 def expected(service: str, cpus: str) -> Expectation:
     """Return the CPUs that the kernel must report for a service, to be read back."""
     return Expectation(service, CPUSET, cpus, Probe("cpus", r"^(\S+)$"))
+
+
+def on_host(deploy: Mapping[str, Any] | None, host: str) -> dict[str, Any]:
+    """Return a compose service's ``deploy`` with the constraint by which `docker stack deploy` puts it on a host."""
+    deploy = dict(deploy or {})
+    placement = dict(deploy.get("placement") or {})
+    constraint = f"node.labels.{HOST_LABEL} == {host}"
+    return {**deploy, "placement": {**placement, "constraints": [*(placement.get("constraints") or []), constraint]}}
 
 
 def moved(services: Iterable[str], configuration: Mapping[str, Value]) -> dict[str, str]:

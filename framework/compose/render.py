@@ -16,7 +16,7 @@ from framework.compose.collector import add_exporter
 from framework.compose.files import with_absolute_paths
 from framework.compose.fitted import fitted
 from framework.compose.hosts import Network, document_of, hosts_of, on_one_host
-from framework.compose.placed import CPUSET, HOST, expected, moved, placed
+from framework.compose.placed import CPUSET, HOST, expected, moved, on_host, placed
 from framework.compose.placeholders import default_values, filled, shown_in
 from framework.compose.service import Rendered, apply_settings, with_item
 from framework.compose.service_files import GivenFiles, Setting, configs_of
@@ -44,10 +44,9 @@ def render(
     ``<project>_<network>`` that exists already.  Raises UnknownName on a parameter that is not tuned, InputError and
     FileError where a parameter does not fit the application's files.
     """
-    place = on_one_host(application) if placement is None else placement
-    place = placed(place, (service.name for service in application.services), configuration)
-    hosts = hosts_of(application, place)
     kinds = {service.name: type_of(application, types, service) for service in application.services}
+    place = placed(placement or on_one_host(application), kinds, configuration)
+    hosts = hosts_of(application, place)
     settings = {
         service.name: _settings(
             application, types, service, configuration, pinned=bool(place.cpusets.get(service.name))
@@ -56,8 +55,9 @@ def render(
     }
     _check_names(application, settings, configuration)
     files = _files(application, types, settings)
+    elsewhere = moved(settings, configuration)
     rendered = {
-        name: _rendered(application, name, listed, place.cpusets.get(name, ""), labels, files[name])
+        name: _rendered(application, name, listed, place, elsewhere, labels, files[name])
         for name, listed in settings.items()
     }
     documents = {
@@ -84,7 +84,7 @@ def render(
         types={name: kind for name, kind in kinds.items() if kind is not None},
         reached=_reached(application),
         every_volume=application.data_source is not None,
-        hosts=moved(settings, configuration),
+        hosts=elsewhere,
     )
 
 
@@ -124,11 +124,13 @@ def _rendered(
     application: Application,
     service: str,
     settings: list[Setting],
-    cpuset: str,
+    place: Placement,
+    elsewhere: Mapping[str, str],
     labels: Mapping[str, str],
     files: GivenFiles,
 ) -> Rendered:
-    """Return a service with its settings, its CPUs and Tailor's labels."""
+    """Return a service with its settings, its CPUs, the host that it was moved to, and Tailor's labels."""
+    cpuset = place.cpusets.get(service, "")
     entry = with_absolute_paths(application.compose["services"][service], application.base)
     environment, image = application.environment_of(service), application.images.get(service)
     result = apply_settings(service, entry, settings, environment, image, files)
@@ -139,6 +141,8 @@ def _rendered(
     if cpuset:
         result.entry["cpuset"] = cpuset
         result.expectations.append(expected(service, cpuset))
+    if service in elsewhere:
+        result.entry["deploy"] = on_host(result.entry.get("deploy"), elsewhere[service])
     for name, text in labels.items():
         result.entry["labels"] = with_item(result.entry.get("labels"), name, text.replace("$", "$$"))
     return result

@@ -13,7 +13,7 @@ from framework.model.cpus import read_cpus, write_cpus
 from framework.model.topology import Topology
 
 AUTO, HOSTS = "auto", "hosts"
-"""What a request says for what fits the testbed, and for its hosts."""
+"""Domains that fit the testbed, and its hosts, as a request says them."""
 
 CPU_SETS = "2"  # of a machine, unless a request says otherwise
 ALLOWED = "a number, or sets without a common CPU such as 0-3/4-7"

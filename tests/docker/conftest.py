@@ -13,6 +13,7 @@ import pytest
 from framework.errors import MissingPrerequisite
 from framework.testbeds.docker.compose_command import CANDIDATES, ComposeCommand
 from framework.testbeds.docker.testbed import DockerTestbed
+from tests import swarm_nodes
 from tests.docker.studies import ROOT, TAILOR, environment, slice_in
 from tests.testbed_documents import TYPES, new_project
 
@@ -39,6 +40,14 @@ def _compose(*, old: bool) -> ComposeCommand:
 def compose_2() -> None:
     """Skip, or fail, where the test's own stack cannot be started."""
     _compose(old=False)
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> None:
+    """Skip, or fail, where no engines can run in network namespaces of their own."""
+    if why := swarm_nodes.missing():
+        words = f"no engines in network namespaces: {why}"
+        pytest.fail(words) if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1" else pytest.skip(words)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ DISK_MIB = 2500
 LATEST_S = 30.0  # after the study works again
 PATIENCE_S = 400.0
 AWAY_S = {"engine killed": (0.0, 15.0), "node killed": (0.0, 15.0), "link down": (2.0, 30.0), "disk full": (3.0, 15.0)}
-"""What happens to a node -> for how long, at least and at most."""
+"""Fault of a node -> for how long, at least and at most."""
 
 STUDY = (
     "--testbed", "swarm", "--iterations", "40", "--repetitions", "1", "--duration", "2s", "--warm-up", "1s", "--rate",

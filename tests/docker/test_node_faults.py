@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.docker.node_faults import AWAY_S, DISK_MIB, HOSTS, MANAGERS, Campaign
 from tests.swarm_nodes import Nodes
-from tests.swarm_nodes import missing as why_not
 
-pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(1500), pytest.mark.usefixtures("namespaces")]
 
 
 def test_no_finished_trial_is_lost_and_nothing_is_left(tmp_path: Path) -> None:
-    if why := why_not():
-        words = f"no engines in network namespaces: {why}"
-        pytest.fail(words) if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1" else pytest.skip(words)
     with Nodes(len(HOSTS), mib=DISK_MIB, managers=MANAGERS) as nodes:
         nodes.label(HOSTS)
         with Campaign(nodes, tmp_path) as campaign:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -14,18 +13,14 @@ import pytest
 
 from tests.docker.studies import ROOT, SHORT, TAILOR, environment, slice_in, tailor, trials_of, tune
 from tests.swarm_nodes import Nodes
-from tests.swarm_nodes import missing as why_not
 
-pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900), pytest.mark.usefixtures("namespaces")]
 TESTBEDS = ("swarm:left", "swarm:right")
 SIDES = ("--testbeds", ",".join(TESTBEDS), "--rate", "50", "--json")
 
 
 @pytest.fixture
 def nodes() -> Iterator[Nodes]:
-    if why := why_not():
-        words = f"no engines in network namespaces: {why}"
-        pytest.fail(words) if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1" else pytest.skip(words)
     with Nodes(2, joined=False) as nodes:
         yield nodes
 

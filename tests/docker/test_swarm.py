@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,17 +17,13 @@ from framework.testing.testbed import DeploymentContract, GivenTestbed, LoadGene
 from optimizer.space import Configuration
 from tests.docker.studies import slice_on, tailor
 from tests.swarm_nodes import Nodes
-from tests.swarm_nodes import missing as why_not
 
-pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900), pytest.mark.usefixtures("namespaces")]
 HOSTS = ("frontend", "logic", "backend", "monitoring")
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    if why := why_not():
-        words = f"no engines in network namespaces: {why}"
-        pytest.fail(words) if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1" else pytest.skip(words)
     with Nodes(len(HOSTS)) as nodes:
         nodes.label(HOSTS)
         yield nodes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,9 +17,8 @@ from framework.testbeds.docker.generators import GENERATOR
 from tests.databases import Server
 from tests.docker.studies import ROOT, TAILOR, environment, slice_in
 from tests.swarm_nodes import Node, Nodes
-from tests.swarm_nodes import missing as why_not
 
-pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900), pytest.mark.usefixtures("namespaces")]
 IMAGES = (
     "nginx:1.22", "memcached:1.6", "postgres:15", "jaegertracing/jaeger:2.13.0", "tailor/social-network:1",
     GENERATOR,
@@ -31,9 +29,6 @@ STUDIES = 3
 
 @pytest.fixture
 def nodes() -> Iterator[Nodes]:
-    if why := why_not():
-        words = f"no engines in network namespaces: {why}"
-        pytest.fail(words) if os.environ.get("TAILOR_REQUIRE_DOCKER") == "1" else pytest.skip(words)
     with Nodes(2, joined=False) as nodes:
         for node in nodes.nodes:
             node.load(IMAGES)

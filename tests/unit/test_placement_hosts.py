@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
-from framework.bootstrap.adapters import docker_kind
+from framework.bootstrap.adapters import assembled, docker_kind
 from framework.compose import render
+from framework.compose.placed import on_host
 from framework.config.application import load_application
 from framework.config.knowledge import load_service_types, resolved
 from framework.config.settings import Settings
@@ -19,10 +22,12 @@ from framework.placement.domains import Domains, domains_on, of_hosts
 from framework.placement.profile import read_profile
 from framework.placement.space import capacities, placement_alone, with_placement, with_rules
 from framework.study.planning import space_of
-from framework.testing.pretend import MACHINE
+from framework.testing.clock import VirtualClock
+from framework.testing.pretend import MACHINE, PretendMachine
 from optimizer.registry import load
 from optimizer.space import Capacity, Configuration, SearchSpace
-from tests.unit.test_placement_space import profile_of
+from tests.fakes import pretend_tailor
+from tests.unit.test_placement_space import SMALL, profile_of
 
 APP = Path(__file__).resolve().parents[2] / "apps" / "url-shortener"
 SIZES = {"frontend": (2.0, 1e3), "logic": (4.0, 2e3), "backend": (4.0, 2e3), "monitoring": (1.0, 1e3), "spare": (9, 9)}
@@ -119,3 +124,39 @@ def test_the_application_s_own_placement_always_fits(
     assert placement_alone(application, domains, profile, ["nginx", "url-shorten-db"]).names == ("nginx.host",)
     with pytest.raises(InputError, match="has a volume"):
         placement_alone(application, domains, profile, ["url-shorten-db"])
+
+
+def test_the_best_placement_is_deployed_by_the_files_of_a_study(tmp_path: Path) -> None:
+    directory = tmp_path / "small"
+    shutil.copytree(SMALL, directory)
+    text = (directory / "application.yaml").read_text()
+    (directory / "application.yaml").write_text(f"{text}hosts: [left, right]\n")
+    machine = PretendMachine(VirtualClock(), lambda values: 5.0 if values.get("cache.host") == "right" else 10.0)
+    plain, database = pretend_tailor(tmp_path, machine)
+    [kind] = plain.backends.kinds
+    several = replace(kind, hosts=lambda application: {"left": (2.0, 1e3), "right": (2.0, 1e3)})
+    tailor = assembled(replace(plain.backends, kinds=[several]), database)
+    request = TuneRequest(
+        directory, rate_rps=100.0, iterations=6, repetitions=1, pairs=6, drift_every=0, minimal=0, placement="only",
+        optimizer="random",
+    )  # fmt: skip
+    done = tailor.studies.run(tailor.studies.create(request).id, lambda event: None)
+    assert done.verdict is not None
+    assert done.verdict.statement == "improvement"
+    tailor.results.export_best(done.id, tmp_path / "best")
+    services = YAML(typ="safe").load((tmp_path / "best" / "compose.yaml").read_text())["services"]
+    assert services["cache"]["deploy"]["placement"]["constraints"] == ["node.labels.tailor.host == right"]
+    changes = [(c.service, c.parameter, c.default, c.value) for c in tailor.results.summary(done).changes]
+    assert ("cache", "host", "left", "right") in changes
+    tailor.close()
+
+
+def test_a_constraint_is_added_to_those_that_the_file_has() -> None:
+    given = {"replicas": 2, "placement": {"constraints": ["node.role == worker"], "max_replicas_per_node": 1}}
+    assert on_host(given, "logic") == {
+        "replicas": 2,
+        "placement": {
+            "constraints": ["node.role == worker", "node.labels.tailor.host == logic"], "max_replicas_per_node": 1,
+        },
+    }  # fmt: skip
+    assert given["placement"] == {"constraints": ["node.role == worker"], "max_replicas_per_node": 1}

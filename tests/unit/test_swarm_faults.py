@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from docker.errors import DockerException
 
 from framework.errors import MissingPrerequisite, TestbedUnavailable
 from framework.testbeds.docker.connection import Connection
@@ -47,11 +49,27 @@ def members(*later: Swarm) -> Members:
 class PretendManager:
     """A manager whose events are given."""
 
+    endpoint = "unix:///1"
+
     def __init__(self, events: Sequence[dict[str, Any]] = ()) -> None:
-        self.events = events
+        self.stream: Any = (event for event in events)
 
     def node_events(self) -> Any:
-        return (event for event in self.events)
+        return self.stream
+
+
+class Endless:
+    """A stream without an event, until its engine ends; it cannot be closed."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def __iter__(self) -> Any:
+        self.ended.wait(30)
+        return iter(())
+
+    def close(self) -> None:
+        raise DockerException("not supported for the SSH protocol")
 
 
 def event(node: str, state: str | None) -> dict[str, Any]:
@@ -74,7 +92,28 @@ def test_a_node_that_is_back_was_lost_all_the_same(state: str | None, lost: bool
         return
     with pytest.raises(TestbedUnavailable, match=r"had lost node host2 .*during the trial"):
         there.check()
+    there.unwatch()
+
+
+def test_one_watch_follows_all_deployments_of_a_study() -> None:
+    """Over SSH the library cannot end a stream of events: a new one for each deployment would stay."""
+    manager = PretendManager()
+    manager.stream = Endless()
+    there = members(*[Swarm(cast(Manager, manager), (node(1), node(2)))] * 4)
+    there.watch()
+    first = there._losses
+    assert first is not None
+    first.lost.add("id2")
     there.forget()
+    there.watch()
+    assert there._losses is first
+    there.check()  # what was lost before does not count
+    manager.stream.ended.set()
+    first._thread.join(5)
+    there.forget()
+    there.watch()
+    assert there._losses is not first, "its engine had gone: it follows another stream"
+    there.unwatch()
 
 
 def test_a_node_that_its_managers_do_not_see_is_lost_although_its_engine_answers() -> None:

@@ -29,7 +29,7 @@ class Counters:
 
 def name_of(project: str, node: Node) -> str:
     """Return the name of a node's container."""
-    return f"{project}-beside-{node.host or node.id}"
+    return f"{project}-agent-{node.host or node.id}"
 
 
 def start(project: str, node: Node, networks: Sequence[str], labels: Mapping[str, str]) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from framework.compose.placed import HOST_LABEL as HOST
 from framework.errors import MissingPrerequisite, TestbedUnavailable
 from framework.model import Application, Finding
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.generators import generator_images
-from framework.testbeds.swarm.fleet import CLOCK_S, HOST, Node, Swarm, discover
+from framework.testbeds.swarm.fleet import CLOCK_S, Node, Swarm, discover
 
 
 def examine(endpoints: Sequence[str], applications: Sequence[Application]) -> list[Finding]:

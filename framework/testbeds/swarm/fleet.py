@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from framework.compose.placed import HOST_LABEL as HOST
 from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable
 from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.owner import Owner
 from framework.testbeds.swarm.manager import Manager, seconds_of
-
-HOST = "tailor.host"
-"""The label of a node: the host of application.yaml that it is."""
 
 CLOCK_S = 0.05
 """A clock that is off by less is not told: NTP keeps clocks within milliseconds, and one call takes some."""

@@ -14,6 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from docker.errors import DockerException
+
 from framework.errors import DeploymentFailed, TestbedUnavailable
 from framework.testbeds.docker.connection import Connection
 from framework.testbeds.docker.owner import Owner
@@ -147,17 +149,24 @@ class LossWatch:
 
     def __init__(self, manager: Manager) -> None:
         self.lost: set[str] = set()
+        self.endpoint = manager.endpoint
         self._events = manager.node_events()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
+    def goes_on(self, manager: Manager) -> bool:
+        """Return whether it still follows this manager; it then notes anew, from now on."""
+        self.lost.clear()
+        return self._thread.is_alive() and self.endpoint == manager.endpoint
+
     def close(self) -> None:
-        """End it."""
-        self._events.close()
-        self._thread.join(CLOSE_S)
+        """End it; one over SSH ends with this process, because the library cannot close such a stream."""
+        with suppress(DockerException, OSError):
+            self._events.close()
+            self._thread.join(CLOSE_S)
 
     def _follow(self) -> None:
-        with suppress(Exception):  # the stream ends with its engine, which is noticed elsewhere, and with ``close``
+        with suppress(DockerException, OSError, ValueError):  # the engine's end is noticed elsewhere
             for event in self._events:
                 actor = event.get("Actor") or {}
                 if (actor.get("Attributes") or {}).get("state.new") not in (None, "ready"):

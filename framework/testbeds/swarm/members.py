@@ -58,7 +58,16 @@ class Members:
 
     def watch(self) -> None:
         """Note from now on which nodes are lost."""
-        self._losses = LossWatch(self.swarm.manager)
+        manager = self.swarm.manager
+        if self._losses is None or not self._losses.goes_on(manager):
+            self.unwatch()
+            self._losses = LossWatch(manager)
+
+    def unwatch(self) -> None:
+        """Note no more."""
+        if self._losses is not None:
+            self._losses.close()
+        self._losses = None
 
     def check(self) -> None:
         """Raise TestbedUnavailable where a node was lost since ``watch``, though it may be back."""
@@ -81,6 +90,3 @@ class Members:
     def forget(self) -> None:
         """Forget the nodes: some may have gone, or have become managers."""
         self._swarm = self._fleet = None
-        if self._losses is not None:
-            self._losses.close()
-        self._losses = None

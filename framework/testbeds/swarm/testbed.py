@@ -317,6 +317,7 @@ class SwarmTestbed:
     def clean(self, project: str, *, data: bool = False) -> Sequence[str]:
         """Remove all of a project on every node; return what was removed.  Raises TestbedUnavailable for a lost one."""
         self._forget()
+        self.members.unwatch()
         return clean.clean(self.members.answering(), project)
 
     def clean_datasets(self) -> Sequence[str]:

@@ -22,7 +22,7 @@ SOME_BYTES = 1 << 20  # of a file that a disk with room takes
 
 
 class WayIn:
-    """Tailor's containers beside one deployment, and the relay through the one on the home node."""
+    """Tailor's containers on the nodes of one deployment, and the relay through the one on the home node."""
 
     def __init__(self, application: Application | None) -> None:
         self._application = application

@@ -27,7 +27,7 @@ const (
 )
 
 func main() {
-	if done, err := beside(os.Args[1:]); done {
+	if done, err := agent(os.Args[1:]); done {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(statusFailed)

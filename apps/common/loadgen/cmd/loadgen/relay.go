@@ -76,8 +76,8 @@ func counters() error {
 	})
 }
 
-// beside runs the commands of a container that stands beside the application on its network; false: none of them.
-func beside(arguments []string) (bool, error) {
+// agent runs the commands of Tailor's own container on an application's network; false: none of them.
+func agent(arguments []string) (bool, error) {
 	if len(arguments) == 0 {
 		return false, nil
 	}
