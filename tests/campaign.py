@@ -98,6 +98,15 @@ class Campaign:
         self._processes[name].send_signal(signal.SIGKILL)
         self._processes[name].wait()
 
+    def halt(self, name: str) -> None:
+        """Send SIGSTOP and wait until the process stands still."""
+        self._processes[name].send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid(name), os.WSTOPPED)
+
+    def go_on(self, name: str) -> None:
+        """Let a halted process go on."""
+        self._processes[name].send_signal(signal.SIGCONT)
+
     def pid(self, name: str) -> int:
         """Return the number of a process."""
         return self._processes[name].pid

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.bootstrap.adapters import opened
+from framework.bootstrap.adapters import Opened, opened
 from framework.model import StudyState
 from tests.campaign import PATIENCE_S, Campaign
 from tests.databases import Server
@@ -34,22 +34,33 @@ def test_no_study_is_lost_nor_done_twice_when_a_worker_is_killed(tmp_path: Path)
 
 
 def _kill_a_worker_in_a_study(campaign: Campaign, studies: Sequence[str]) -> str:
-    """Wait until both workers have a study, kill one with SIGKILL, and return the study that it had."""
+    """Kill a worker with SIGKILL in the middle of a study and return that study.
+
+    The worker stands still while the queue is read: a study that it had a moment ago may have ended since.
+    """
     kept = opened(campaign.settings("watching", campaign.database))
     try:
         deadline = time.monotonic() + PATIENCE_S
-        victim = str(campaign.pid("worker 0"))
         while True:
-            had = {job.worker.rpartition(":")[2]: job.study for job in kept.queue.jobs() if job.worker}
+            campaign.halt("worker 0")
+            had = _study_of_worker(kept, campaign.pid("worker 0"))
             done = [s for s in studies if kept.store.get(s).state is StudyState.COMPLETED]
-            if len(had) == 2 and len(done) >= 2 and victim in had:
+            if len(done) >= 2 and had and had not in done and had in _log(campaign, "worker 0"):
                 campaign.gone.add("worker 0")
                 campaign.kill("worker 0")
-                return had[victim]
-            assert time.monotonic() < deadline, f"the workers have {had}"
+                return had
+            campaign.go_on("worker 0")
+            assert len(done) < len(studies), "the worker was never seen in a study"
+            assert time.monotonic() < deadline, f"the worker has {had or 'no study'}"
             time.sleep(0.02)
     finally:
         kept.close()
+
+
+def _study_of_worker(kept: Opened, pid: int) -> str | None:
+    """Return the study that a worker has, None between two."""
+    own = [job.study for job in kept.queue.jobs() if job.worker and job.worker.endswith(f":{pid}")]
+    return own[0] if own else None
 
 
 def _log(campaign: Campaign, worker: str) -> str:
