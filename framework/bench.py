@@ -13,6 +13,7 @@ from framework.config.knowledge import load_service_types, resolved
 from framework.errors import FieldError, MissingPrerequisite, UnknownName
 from framework.model import Application, Machine, ServiceType, Study
 from framework.model.events import Event, PhaseStarted, PhaseStepStarted
+from framework.model.links import Link
 from framework.model.spans import TraceSet
 from framework.model.topology import Topology
 from framework.ports.builds import Builds
@@ -107,6 +108,7 @@ class TestbedKind:
     ``engines``: identities of the engines that it uses, by their nodes in a swarm, which two testbeds of one study must
     not share.
     ``hosts``: host -> its cores and its memory [MiB], where services run on several; None where there is one machine.
+    ``links``: those between the hosts, measured where they are not known yet.
     ``at``: the kind at an instance, which a study names as ``kind:instance``; it may raise InputError; None where there
     is only one.  ``instances``: those that have machines of their own, to be examined and cleaned.
     """
@@ -126,6 +128,7 @@ class TestbedKind:
     energy: Callable[[str], EnergyMeter] | None = None
     engines: Callable[[], Collection[str]] = tuple
     hosts: Callable[[Application], Mapping[str, tuple[float, float]]] | None = None
+    links: Callable[[Application], Sequence[Link]] | None = None
     at: Callable[[str], TestbedKind] | None = None
     instances: Sequence[str] = ()
 

@@ -53,6 +53,7 @@ from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.docker.stressors import DockerStressors
 from framework.testbeds.docker.testbed import DockerTestbed
 from framework.testbeds.host.topology import read_topology
+from framework.testbeds.swarm.links import links_of
 from framework.testbeds.swarm.side_containers import HomeSideContainers
 from framework.testbeds.swarm.testbed import SwarmTestbed
 from framework.testbeds.twin import TwinTestbed
@@ -262,7 +263,8 @@ def swarm_kind(settings: Settings, instance: str = "") -> TestbedKind:
         available=lambda application: bool(engines),
         open=open_,
         topology=lambda application: read_topology(),
-        hosts=lambda application: testbed(application).sizes(),
+        hosts=lambda application: testbed(application).members.sizes(),
+        links=lambda application: links_of(home, testbed(application).members.swarm),
         engines=lambda: {node.id for node in testbed().members.swarm.nodes},
         manage=(lambda types: testbed()) if engines else None,
         at=None if instance else partial(swarm_kind, settings),

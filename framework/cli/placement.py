@@ -161,6 +161,7 @@ def _explain(output: Console, tailor: Opened, study: Study, profile: Profile) ->
     for reason in sorted(why_each, key=lambda reason: -reason.harm_shared):
         kept = "kept apart from" if reason.separated else "still beside"
         why = f"{kept} {reason.worst}, which harms it most ({reason.resource})" if reason.worst else ""
+        why += f"; with {reason.called}, which it calls" if reason.called else ""
         harm = _share(reason.harm_shared, whole), _share(reason.harm_placed, reason.harm_shared)
         table.add_row(reason.service, reason.cpus, *harm, why)
     output.print(table)

@@ -20,7 +20,7 @@ from framework.ports.load import LoadGenerator
 from framework.ports.side_containers import SideContainers
 from framework.ports.testbed import Progress
 
-IMAGE = "tailor/loadgen:4"
+IMAGE = "tailor/loadgen:5"
 PLAN = "/plan.json"
 
 CPU_SHARES = 262_144

@@ -10,6 +10,7 @@ from framework.compose.placed import ALL, CPUSET, HOST
 from framework.errors import FieldError, InputError
 from framework.model import Application
 from framework.model.cpus import read_cpus, write_cpus
+from framework.model.links import longer_between_ms
 from framework.model.topology import Topology
 
 AUTO, HOSTS = "auto", "hosts"
@@ -26,6 +27,7 @@ class Domains:
     ``kind``: the parameter of a service that says its place, ``cpuset`` or ``host``.  ``cores``: domain -> its number
     of CPUs.  ``memory_mib``: domain -> its own memory [MiB]; empty where domains share memory or a size is unknown.
     ``stays``: service -> the domain that it is on and cannot leave.  ``at``: service -> its host by default.
+    ``between_ms``: how much longer a call takes between two domains than within one [ms]; 0 where that is not known.
     """
 
     kind: str
@@ -33,6 +35,7 @@ class Domains:
     memory_mib: Mapping[str, float] = field(default_factory=dict)
     stays: Mapping[str, str] = field(default_factory=dict)
     at: Mapping[str, str] = field(default_factory=dict)
+    between_ms: float = 0.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,13 +82,17 @@ def own_memory_mib(domains: Sequence[str], topology: Topology) -> dict[str, floa
     return known if len(known) == len(domains) else {}
 
 
-def domains_on(kind: TestbedKind, application: Application, asked: str) -> Domains:
-    """Return what services are placed on: hosts on a testbed that has several, else CPU sets.  Raises InputError."""
+def domains_on(kind: TestbedKind, application: Application, asked: str, with_links: bool = False) -> Domains:
+    """Return what services are placed on: hosts on a testbed that has several, else CPU sets.  Raises InputError.
+
+    ``with_links``: with what calls between hosts cost, which the testbed measures once.
+    """
     if kind.hosts is None:
         return of_machine(CPU_SETS if asked == AUTO else asked, kind.topology(application))
     if asked not in (AUTO, HOSTS):
         raise FieldError("domains", asked, f"{HOSTS}: testbed {kind.name} has several")
-    return of_hosts(application, kind.hosts(application))
+    links = kind.links(application) if with_links and kind.links is not None else ()
+    return of_hosts(application, kind.hosts(application), longer_between_ms(links))
 
 
 def of_machine(asked: str, topology: Topology) -> Domains:
@@ -94,10 +101,11 @@ def of_machine(asked: str, topology: Topology) -> Domains:
     return cpu_sets(sets, own_memory_mib(sets, topology))
 
 
-def of_hosts(application: Application, sizes: Mapping[str, tuple[float, float]]) -> Domains:
+def of_hosts(application: Application, sizes: Mapping[str, tuple[float, float]], between_ms: float = 0.0) -> Domains:
     """Return the hosts of an application as domains.  ``sizes``: host -> its cores and its memory [MiB].
 
-    A service with a volume stays on its host, where its data are.  Raises InputError for a host that is not there.
+    ``between_ms``: how much longer a call to another host takes [ms].  A service with a volume stays on its host,
+    where its data are.  Raises InputError for a host that is not there.
     """
     missing = [host for host in application.hosts if host not in sizes]
     if missing:
@@ -111,6 +119,7 @@ def of_hosts(application: Application, sizes: Mapping[str, tuple[float, float]])
         {host: sizes[host][1] for host in application.hosts},
         {name: host for name, host in at.items() if name in with_data},
         at,
+        between_ms,
     )
 
 

@@ -1,4 +1,4 @@
-"""Reasons for a placement: the neighbours that harm each service most."""
+"""Reasons for a placement: the neighbours that harm each service most, and the services that it calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from framework.compose.placed import CPUSET, HOST
 from framework.placement.profile import Profile
 from framework.placement.slowdowns import attributes
-from optimizer.placement.assignment import PRESSURE, SENSITIVITY, named
+from optimizer.placement.assignment import PRESSURE, REMOTE, SENSITIVITY, named
 from optimizer.space import SearchSpace, Value
 
 
@@ -19,7 +19,8 @@ class Reason:
     ``harm_shared``, ``harm_placed``: the harm that the profile predicts for it with all services on the same CPUs, and
     with this placement: sums of logs of slowdowns.  They rank services and do not predict latencies: sums over many
     neighbours are far beyond the measured range.  ``worst``: the neighbour that would harm it most, on which
-    ``resource``; ``separated``: whether they run on different CPUs.
+    ``resource``; ``separated``: whether they run on different CPUs.  ``called``: of the services on its host, the one
+    that it would wait longest for if that were on another; empty where there is none.
     """
 
     service: str
@@ -29,16 +30,18 @@ class Reason:
     worst: str
     resource: str
     separated: bool
+    called: str = ""
 
 
 def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Profile) -> Sequence[Reason]:
     """Return the reason of each service; services without a profile are left out."""
     known = attributes(profile)
-    place = {
-        parameter.group: str(configuration[parameter.name])
+    placed = {
+        parameter.group: parameter
         for parameter in space.parameters
         if parameter.group in known and parameter.name in (f"{parameter.group}.{CPUSET}", f"{parameter.group}.{HOST}")
     }
+    place = {service: str(configuration[parameter.name]) for service, parameter in placed.items()}
     services = list(place)
     explained = []
     for service in services:
@@ -46,6 +49,7 @@ def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Pro
         worst = max(costs, key=lambda other: sum(costs[other].values()), default="")
         resource = max(costs[worst], key=lambda name: costs[worst][name], default="") if worst else ""
         near = [other for other in costs if place[other] == place[service]]
+        remote = named(placed[service].attributes, REMOTE)
         explained.append(
             Reason(
                 service,
@@ -55,6 +59,7 @@ def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Pro
                 worst,
                 resource,
                 worst not in near,
+                max((other for other in near if other in remote), key=lambda other: remote[other], default=""),
             )
         )
     return explained

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 from framework.config.reading import RECORD_BYTES, read_text
 from framework.errors import FieldError, FieldName, InputError, UnknownName
 from framework.model import Application
+from framework.placement.communication import costs_of_calls
 from framework.placement.domains import Domains
 from framework.placement.profile import Profile, read_profile
 from framework.placement.slowdowns import attributes
@@ -46,15 +47,16 @@ def parameter_of(service: str, domains: Domains, attributes: Mapping[str, float]
 
 def with_placement(space: SearchSpace, domains: Domains, profile: Profile | None) -> SearchSpace:
     """Add to a space the placement of every service in it that can move, before the service's other parameters."""
-    known = attributes(profile) if profile else {}
-    parameters: list[Parameter] = []
     groups: dict[str, list[Parameter]] = {}
     for parameter in space.tuned:
         groups.setdefault(parameter.group, []).append(parameter)
+    movable = [name for name in groups if name not in domains.stays]
+    known = _known_of(profile, domains, movable)
+    parameters: list[Parameter] = []
     for service, own in groups.items():
         place = [] if service in domains.stays else [parameter_of(service, domains, known.get(service))]
         parameters += [*place, *own]
-    limits = capacities([name for name in groups if name not in domains.stays], domains, profile)
+    limits = capacities(movable, domains, profile)
     return SearchSpace(parameters, [*space.constraints, *limits], space.dependents.derived)
 
 
@@ -73,10 +75,16 @@ def placement_alone(
     if not services:
         why = "each tuned one has a volume" if domains.stays else "none is tuned"
         raise InputError(f"{application.name}: no service can be placed: {why}")
-    profiled = attributes(profile) if profile else {}
+    profiled = _known_of(profile, domains, services)
     return SearchSpace(
         (parameter_of(name, domains, profiled.get(name)) for name in services), capacities(services, domains, profile)
     )
+
+
+def _known_of(profile: Profile | None, domains: Domains, placed: Collection[str]) -> Mapping[str, Mapping[str, float]]:
+    """Return service -> what solvers know of it by a profile: interference, needs, and what its calls cost."""
+    alone, calls = attributes(profile) if profile else {}, costs_of_calls(profile, domains, placed)
+    return {service: {**alone.get(service, {}), **calls.get(service, {})} for service in placed}
 
 
 def with_rules(space: SearchSpace, domains: Domains, pins: Sequence[str], apart: Sequence[str]) -> SearchSpace:

@@ -83,9 +83,10 @@ def space_of(
     request: TuneRequest,
     types: Mapping[str, ServiceType],
     machine: Machine,
-    domains_on: Callable[[str], Domains],
+    domains_on: Callable[[str, bool], Domains],
 ) -> SearchSpace:
-    """Return the search space of a request on a machine.  ``domains_on``: says what services are placed on.
+    """Return the search space of a request on a machine.  ``domains_on``: says what services are placed on, and, where
+    that is asked, what calls between domains cost.
 
     Raises InputError, UnknownName.
     """
@@ -103,7 +104,7 @@ def space_of(
             FieldName("placement"), " also or only",
         )  # fmt: skip
     if request.placement == "only":
-        domains = domains_on(request.domains)
+        domains = domains_on(request.domains, profile is not None)
         alone = placement_alone(application, domains, profile, request.only)
         return with_rules(alone, domains, request.pin, request.apart)
     space = search_space(
@@ -117,7 +118,7 @@ def space_of(
     )
     if request.placement == "none":
         return space
-    domains = domains_on(request.domains)
+    domains = domains_on(request.domains, profile is not None)
     both = with_placement(space, domains, profile)
     return with_rules(both, domains, request.pin, request.apart)
 

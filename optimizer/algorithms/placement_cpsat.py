@@ -137,17 +137,24 @@ class PlacementCPSAT(PlacementSolver):
             for subset in itertools.combinations(services, len(domains) + 1):
                 model.add_bool_or([shared[pair] for pair in itertools.combinations(subset, 2)])
         interchangeable = all(np.ptp(limit.bounds) == 0 for limit in problem.limits if np.isfinite(limit.bounds).any())
-        if interchangeable and problem.allowed.all() and not (self.options["call_cost"] and problem.calls.any()):
+        if (
+            interchangeable
+            and problem.allowed.all()
+            and not problem.alone.any()
+            and not (self.options["call_cost"] and problem.calls.any())
+        ):
             for s, d in itertools.product(services, domains[1:]):  # a domain opens after the one before it
                 model.add_bool_or([at[s][d].negated(), *(at[before][d - 1] for before in range(s))])
 
     def _costs(self, model: Any, problem: Assignment, at: list[list[Any]], shared: Mapping[Pair, Any]) -> list[Any]:
-        terms: list[Any] = [0]
+        alone = [(at[s][d], float(cost)) for (s, d), cost in np.ndenumerate(problem.alone) if cost]
+        terms: list[Any] = [round(cost * COST_SCALE) * variable for variable, cost in alone]
         hosts: dict[str, list[int]] = {}
         for d in range(len(problem.domains)):
             hosts.setdefault(_host(problem, d), []).append(d)
         for (s, t), both in shared.items():
-            terms.append(round(float(problem.interference[s, t]) * COST_SCALE) * both)
+            remote = round(float(problem.remote[s, t]) * COST_SCALE)
+            terms.append((round(float(problem.interference[s, t]) * COST_SCALE) - remote) * both + remote)
             calls = round(float(problem.calls[s, t]) * float(self.options["call_cost"]) * COST_SCALE)
             if calls:
                 apart = model.new_bool_var("")

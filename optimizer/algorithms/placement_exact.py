@@ -1,4 +1,4 @@
-"""The placement of least interference, exactly: dynamic programming over sets of services.
+"""The placement of least interference and communication, exactly: dynamic programming over sets of services.
 
 The least cost of the services S in the domains 1..k is the least over all T in S of the cost of T in domain k and of
 S without T in the others: 3^n steps for each domain (Bellman 1962, Journal of the ACM 9(1), on sets; the min-plus
@@ -19,10 +19,12 @@ MOST_SERVICES = 20  # 3^20 / 2 steps are some seconds
 
 
 class PlacementExact(PlacementSolver):
-    """One suggestion: the placement with the least predicted interference of those that fit."""
+    """One suggestion: the placement with the least predicted cost of those that fit."""
 
     name = "placement-exact"
-    summary = "placement: the least predicted interference under the capacities, proved, for up to 20 services"
+    summary = (
+        "placement: the least predicted interference and remote calls under the capacities, proved, up to 20 services"
+    )
     source = "dynamic programming over subsets (Bellman 1962)"
     suits = "to place up to 20 services when their sensitivities and pressures are known"
 
@@ -34,7 +36,7 @@ class PlacementExact(PlacementSolver):
         places = solve(problem)
         if places is None:
             return None
-        return places, f"predicted interference {problem.cost(places):.4g}, proved to be the least"
+        return places, f"predicted cost {problem.cost(places):.4g}, proved to be the least"
 
 
 def solve(problem: Assignment) -> NDArray[np.int64] | None:
@@ -65,7 +67,7 @@ def _tables(problem: Assignment) -> list[NDArray[np.float64]]:
     Equal domains have the same array.
     """
     nothing = np.zeros_like(problem.interference)
-    cost = _sums(np.zeros(len(problem.services)), problem.interference)
+    together = problem.interference - problem.remote  # but for a constant, what a pair costs in one domain
     apart = _sums(np.zeros(len(problem.services)), problem.apart.astype(np.float64))
     loads = [_sums(limit.weights, nothing) for limit in problem.limits]
     by_key: dict[tuple[float, ...], NDArray[np.float64]] = {}
@@ -73,12 +75,13 @@ def _tables(problem: Assignment) -> list[NDArray[np.float64]]:
     for domain in range(len(problem.domains)):
         bounds = tuple(float(limit.bounds[domain]) for limit in problem.limits)
         absent = (~problem.allowed[:, domain]).astype(np.float64)
-        key = (*bounds, *absent.tolist())
+        alone = np.ascontiguousarray(problem.alone[:, domain])
+        key = (*bounds, *absent.tolist(), *alone.tolist())
         if key not in by_key:
             fits = (apart == 0) & (_sums(absent, nothing) == 0)
             for load, bound in zip(loads, bounds, strict=True):
                 fits &= load <= bound + 1e-9 * max(1.0, abs(bound))
-            by_key[key] = np.where(fits, cost, np.inf)
+            by_key[key] = np.where(fits, _sums(alone, together), np.inf)
         tables.append(by_key[key])
     return tables
 

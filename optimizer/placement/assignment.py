@@ -8,6 +8,8 @@ A domain is a set of CPUs, or a host.  The attributes of a service's parameter d
     score           its total sensitivity: the value of a service in the knapsack
     latency         its own tail latency [ms]
     calls.SERVICE   its calls to that service per request (a parameter's group, or its name without one)
+    remote.SERVICE  its slowdown where that service is in another domain: its calls take longer
+    cost.DOMAIN     what it costs in that domain by itself
     apart.SERVICE   not 0: it must not share a domain with that service
     only.DOMAIN     not 0: it runs in that domain, or in another domain with such an attribute
 
@@ -25,7 +27,8 @@ from numpy.typing import NDArray
 from optimizer.errors import InvalidInput
 from optimizer.space import Capacity, Configuration, SearchSpace, Value
 
-SENSITIVITY, PRESSURE, CALLS, APART, ONLY = "sensitivity.", "pressure.", "calls.", "apart.", "only."
+SENSITIVITY, PRESSURE, CALLS, REMOTE, COST = "sensitivity.", "pressure.", "calls.", "remote.", "cost."
+APART, ONLY = "apart.", "only."
 
 
 def named(attributes: Mapping[str, float], prefix: str) -> dict[str, float]:
@@ -46,8 +49,9 @@ class Assignment:
     """A placement problem of n services.
 
     ``interference``: (n, n), symmetric, zero diagonal: the cost of two services in one domain.  ``calls``: (n, n),
-    symmetric: calls between them per request.  ``apart``: (n, n), symmetric: True where two must not share a domain.
-    ``allowed``: (n, domains): True where a service may run.
+    symmetric: calls between them per request.  ``remote``: (n, n), symmetric: the cost of two services in different
+    domains.  ``alone``: (n, domains): the cost of a service in a domain, whatever else is there.  ``apart``: (n, n),
+    symmetric: True where two must not share a domain.  ``allowed``: (n, domains): True where a service may run.
     """
 
     services: tuple[str, ...]
@@ -55,6 +59,8 @@ class Assignment:
     limits: tuple[Limit, ...]
     interference: NDArray[np.float64]
     calls: NDArray[np.float64]
+    remote: NDArray[np.float64]
+    alone: NDArray[np.float64]
     apart: NDArray[np.bool_]
     allowed: NDArray[np.bool_]
     attributes: tuple[Mapping[str, float], ...] = ()
@@ -75,9 +81,10 @@ class Assignment:
         return np.array([index[configuration[service]] for service in self.services], dtype=np.int64)
 
     def cost(self, places: NDArray[np.int64]) -> float:
-        """Return the interference of all pairs that share a domain."""
+        """Return the interference of all pairs that share a domain, and what calls to other domains cost."""
         shared = places[:, None] == places[None, :]
-        return float(self.interference[shared].sum() / 2)
+        pairs = self.interference[shared].sum() + self.remote[~shared].sum()
+        return float(pairs / 2 + self.alone[np.arange(len(places)), places].sum())
 
     def fits(self, places: NDArray[np.int64]) -> bool:
         """Return whether all capacities, ``apart`` and ``allowed`` are kept; a service at -1 is not placed yet."""
@@ -107,10 +114,11 @@ def assignment_of(space: SearchSpace) -> Assignment:
             raise InvalidInput(f"constraint {constraint}: a placement has capacities only")
         by_name.setdefault(constraint.name, []).append(constraint)
     limits = tuple(_limit(space, first.choices, capacities) for capacities in by_name.values())
-    calls, apart = _pairwise(space, CALLS), _pairwise(space, APART) != 0
+    calls, remote, apart = _pairwise(space, CALLS), _pairwise(space, REMOTE), _pairwise(space, APART) != 0
+    alone = np.array([[p.attributes.get(f"{COST}{domain}", 0.0) for domain in first.choices] for p in space.parameters])
     return Assignment(
-        space.names, first.choices, limits, _interference(space), calls, apart, _allowed(space, first.choices),
-        tuple(parameter.attributes for parameter in space.parameters),
+        space.names, first.choices, limits, _interference(space), calls, remote, alone, apart,
+        _allowed(space, first.choices), tuple(parameter.attributes for parameter in space.parameters),
     )  # fmt: skip
 
 

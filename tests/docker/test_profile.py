@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.placement.profile import Profile, ProfileHeader, ProfileWindow, StressorProbe, read_profile
+from framework.placement.profile import read_profile
 from framework.testbeds.docker.stressors import IMAGE
+from tests.docker.profiles import write_profile
 from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind, tailor
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900), PATIENT]
@@ -100,18 +101,7 @@ def _containers(label: str) -> list[str]:
 def test_a_placement_is_proposed_and_measured(home: Path, slice_application: Path, tmp_path: Path) -> None:
     """From a profile written by hand: two services that harm each other go apart, if that is worth anything or not."""
     names = {"nginx": 0.3, "url-shorten": 0.5, "url-shorten-db": 0.2}
-    about = ProfileHeader("url-shortener", "", {}, "0", "1", 150.0, 1.0, 2.0, 1, names)
-    windows = [
-        ProfileWindow(
-            name, kind, int(bool(kind)), float(bool(kind)), 0, at, 99, ms, ms, ms, ms, 150.0, 0.3, 0.0, 9.0, 70.0
-        )
-        for name in names
-        for at, (kind, ms) in enumerate([("", 5.0), ("l2", 8.0), ("l2", 8.0), ("", 5.0)])
-    ]
-    path = tmp_path / "profile.jsonl"
-    path.write_text(
-        Profile(about, windows, [StressorProbe("l2", 0.0, 100.0), StressorProbe("l2", 1.0, 50.0)]).to_lines()
-    )
+    path = write_profile(tmp_path / "profile.jsonl", names, {})
     said = tailor(
         home, "place", str(slice_application), "--profile", str(path), "--pairs", "2", "--duration", "2s", "--rate",
         "150",

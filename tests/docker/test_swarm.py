@@ -15,6 +15,7 @@ from framework.config.settings import Settings
 from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable
 from framework.testing.testbed import DeploymentContract, GivenTestbed, LoadGeneratorContract, TraceReaderContract
 from optimizer.space import Configuration
+from tests.docker.profiles import write_profile
 from tests.docker.studies import slice_on, tailor
 from tests.swarm_nodes import Nodes
 
@@ -126,3 +127,27 @@ class TestSwarm(DeploymentContract, LoadGeneratorContract, TraceReaderContract):
         [missing] = [finding for finding in json.loads(done.stdout) if "nowhere" in finding["what"]]
         assert missing["state"] == "missing"
         tailor(tmp_path, "clean", TAILOR_SWARM=swarm)
+
+    def test_a_placement_over_hosts_is_proposed_by_what_calls_cost_and_measured(
+        self, given: GivenTestbed, nodes: Nodes, tmp_path: Path
+    ) -> None:
+        swarm = ",".join(node.socket for node in nodes.nodes)
+        calls = {"nginx": {"url-shorten": 500.0}, "url-shorten": {"url-shorten-db": 900.0}}  # dear on any network
+        profile = write_profile(tmp_path / "profile.jsonl", dict.fromkeys(("nginx", "url-shorten"), 0.1), calls)
+        home, directory = tmp_path / "home", str(given.application.directory)
+        tailor(
+            home, "place", directory, "--testbed", "swarm", "--profile", str(profile), "--pairs", "1", "--duration",
+            "2s", "--rate", "50", TAILOR_SWARM=swarm,
+        )  # fmt: skip
+        study = json.loads(tailor(home, "studies", "--json").stdout)[0]["study"]
+        shown = json.loads(tailor(home, "show", study, "--json").stdout)
+        [searched] = [trial for trial in shown["trials_detail"] if trial["purpose"] == "search"]
+        assert searched["configuration"] == {"nginx.host": "backend", "url-shorten.host": "backend"}
+        assert {"default", "best", "spread"} <= {trial["label"] for trial in shown["trials_detail"]} | {"best"}
+        findings = json.loads(tailor(home, "doctor", directory, "--json", TAILOR_SWARM=swarm).stdout)
+        [between] = [finding for finding in findings if finding["what"] == "overlay network"]
+        assert "a call to another host takes" in between["found"]
+        assert "median of 12 links" in between["found"]
+        left = [node.docker("ps", "-aq", "--filter", "name=tailor-links") for node in nodes.nodes]
+        assert not any(left)
+        assert "tailor-links" not in nodes[1].docker("network", "ls", "--format", "{{.Name}}")

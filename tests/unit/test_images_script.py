@@ -23,22 +23,22 @@ def listed(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (
             "social-network",
-            "jaegertracing/jaeger:2.13.0 memcached:1.6 nginx:1.22 postgres:15 redis:7.0 tailor/loadgen:4 "
+            "jaegertracing/jaeger:2.13.0 memcached:1.6 nginx:1.22 postgres:15 redis:7.0 tailor/loadgen:5 "
             "tailor/social-network:1",
         ),
         (
             "hotel-reservation",
-            "jaegertracing/jaeger:2.13.0 memcached:1.6 postgres:15 tailor/loadgen:4 tailor/hotel-reservation:1",
+            "jaegertracing/jaeger:2.13.0 memcached:1.6 postgres:15 tailor/loadgen:5 tailor/hotel-reservation:1",
         ),
-        ("search", "jaegertracing/jaeger:2.13.0 tailor/loadgen:4 tailor/search:1"),
+        ("search", "jaegertracing/jaeger:2.13.0 tailor/loadgen:5 tailor/search:1"),
         (
             "key-value",
-            "jaegertracing/jaeger:2.13.0 memcached:1.6 redis:7.0 tailor/loadgen:4 tailor/key-value:1 "
+            "jaegertracing/jaeger:2.13.0 memcached:1.6 redis:7.0 tailor/loadgen:5 tailor/key-value:1 "
             "tailor/key-value-load:1",
         ),
         (
             "key-value/throughput",
-            "jaegertracing/jaeger:2.13.0 memcached:1.6 redis:7.0 tailor/loadgen:4 tailor/key-value:1 "
+            "jaegertracing/jaeger:2.13.0 memcached:1.6 redis:7.0 tailor/loadgen:5 tailor/key-value:1 "
             "tailor/key-value-load:1",
         ),
     ],
@@ -50,7 +50,7 @@ def test_an_application_needs_its_own_images_and_the_load_generator(application:
 def test_images_of_others_are_left_to_compose(tmp_path: Path) -> None:
     (tmp_path / "application.yaml").write_text('kind: application\ncompose: "stack.yml"  # theirs\n')
     (tmp_path / "stack.yml").write_text("services:\n  a:\n    image: 'nginx:1.22'\n  b: \n    image: example/b:3\n")
-    assert listed("--for", str(tmp_path)).stdout.split() == ["nginx:1.22", "tailor/loadgen:4"]
+    assert listed("--for", str(tmp_path)).stdout.split() == ["nginx:1.22", "tailor/loadgen:5"]
 
 
 def test_without_an_application_every_image_is_made() -> None:

@@ -57,7 +57,7 @@ def test_a_service_that_can_move_has_its_host_as_a_parameter(application: Applic
     assert alone.default()["nginx.host"] == "frontend", "as application.yaml has it"
     assert alone["nginx.host"].choices == domains.names
     types = resolved(load_service_types(), cores=4, memory_mib=8192)
-    whole = space_of(application, TuneRequest(APP, placement="none"), types, MACHINE, lambda asked: domains)
+    whole = space_of(application, TuneRequest(APP, placement="none"), types, MACHINE, lambda asked, with_links: domains)
     both = with_placement(whole, domains, None)
     assert [name for name in both.names if name not in whole] == [f"{name}.host" for name in MOVABLE]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from optimizer.algorithms.knapsack import best_load
 from optimizer.algorithms.placement_exact import solve
 from optimizer.benchmark.placements import least_cost, random_placement
 from optimizer.errors import InvalidInput, SearchExhausted
-from optimizer.placement.assignment import CALLS, ONLY, PRESSURE, SENSITIVITY, Assignment, assignment_of
+from optimizer.placement.assignment import CALLS, COST, ONLY, PRESSURE, REMOTE, SENSITIVITY, assignment_of
 from optimizer.space import Capacity, Parameter, SearchSpace
 from optimizer.trial import Observation, ObservationState
 
@@ -41,14 +42,48 @@ def test_domains_of_different_size(seed: int) -> None:
     rng = np.random.default_rng(seed)
     small = assignment_of(random_placement(rng, 6, 3))
     bounds = small.limits[0].bounds * np.array([1.0, 0.6, 1.7])
-    problem = Assignment(
-        small.services, small.domains, (type(small.limits[0])(small.limits[0].weights, bounds),), small.interference,
-        small.calls, small.apart, small.allowed, small.attributes,
-    )  # fmt: skip
+    problem = replace(small, limits=(replace(small.limits[0], bounds=bounds),))
     places, best = solve(problem), least_cost(problem)
     assert (places is None) == (best == np.inf)
     if places is not None:
         assert problem.cost(places) == pytest.approx(best, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), domains=st.integers(1, 3))
+def test_what_calls_between_domains_cost(seed: int, domains: int) -> None:
+    rng = np.random.default_rng(seed)
+    small = assignment_of(random_placement(rng, 6, domains, room=rng.uniform(1.0, 2.0)))
+    one_way = np.triu(rng.uniform(0.0, 2.0, (6, 6)), 1)
+    problem = replace(small, remote=one_way + one_way.T, alone=rng.uniform(0.0, 1.0, (6, domains)))
+    places, best = solve(problem), least_cost(problem)
+    assert (places is None) == (best == np.inf)
+    if places is not None:
+        assert problem.cost(places) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["placement-exact", "placement-cpsat"])
+def test_services_that_call_each_other_come_together_unless_they_harm_each_other_more(name: str) -> None:
+    def space(remote: float, to_database: float) -> SearchSpace:
+        attributes = {
+            "front": {f"{REMOTE}logic": remote, f"{SENSITIVITY}l3": 1.0},
+            "logic": {f"{PRESSURE}l3": 0.5, f"{COST}left": to_database},
+        }
+        return SearchSpace(
+            Parameter(
+                f"{service}.host", "categorical", "left", choices=("left", "right"), group=service, attributes=own
+            )
+            for service, own in attributes.items()
+        )
+
+    def asked(remote: float, to_database: float) -> tuple[str, str]:
+        [suggestion] = registry.load(name)(space(remote, to_database), seed=1).ask()
+        return tuple(str(suggestion.configuration[f"{service}.host"]) for service in ("front", "logic"))  # type: ignore[return-value]
+
+    assert len(set(asked(0.6, 0.0))) == 1, "the calls cost more than the interference"
+    assert len(set(asked(0.4, 0.0))) == 2
+    assert asked(0.6, 0.1) == ("right", "right"), "where its database is"
+    assert asked(0.4, 0.1) == ("left", "right")
 
 
 @settings(max_examples=400)

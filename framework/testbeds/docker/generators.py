@@ -9,7 +9,7 @@ from framework.errors import MissingPrerequisite
 from framework.model import EXTERNAL_GENERATORS, LOOPS_IN_WORDS, Application, Finding
 from framework.testbeds.docker.engine import Engine
 
-GENERATOR = "tailor/loadgen:4"
+GENERATOR = "tailor/loadgen:5"
 
 
 def check_generator(engine: Engine, application: Application) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from framework.compose.placed import HOST_LABEL as HOST
 from framework.errors import MissingPrerequisite, TestbedUnavailable
 from framework.model import Application, Finding
+from framework.model.links import described
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.generators import generator_images
+from framework.testbeds.swarm import links
 from framework.testbeds.swarm.fleet import CLOCK_S, Node, Swarm, discover
 
 
-def examine(endpoints: Sequence[str], applications: Sequence[Application]) -> list[Finding]:
-    """Return the findings of every node, then those of the applications' hosts."""
+def examine(endpoints: Sequence[str], applications: Sequence[Application], home: Path) -> list[Finding]:
+    """Return the findings of every node, then those of the applications' hosts.  ``home``: has the links' file."""
     findings = []
     for endpoint in endpoints:
         engine = Engine(attempts=1, endpoint=endpoint)
@@ -31,7 +34,9 @@ def examine(endpoints: Sequence[str], applications: Sequence[Application]) -> li
         swarm = discover(endpoints)
     except (MissingPrerequisite, TestbedUnavailable) as error:
         return [*findings, Finding("swarm", "missing", str(error), getattr(error, "remedy", ""), needed=True)]
-    return [*findings, *_nodes(swarm), *(finding for app in applications for finding in _hosts(swarm, app))]
+    calls = described(links.kept(home, swarm.nodes))
+    between = [Finding("overlay network", "ok", calls)] if calls else []
+    return [*findings, *_nodes(swarm), *between, *(finding for app in applications for finding in _hosts(swarm, app))]
 
 
 def _engine(endpoint: str, about: Mapping[str, Any]) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from framework.compose.hosts import as_designed
 from framework.errors import TestbedUnavailable
@@ -51,6 +51,14 @@ class Members:
         if self._fleet is None:
             self._fleet = Fleet(self.swarm, self.home, self._entered)
         return self._fleet
+
+    def sizes(self) -> Mapping[str, tuple[float, float]]:
+        """Return host -> its node's cores and memory [MiB].  Raises MissingPrerequisite, TestbedUnavailable."""
+        swarm = self.swarm
+        hosts = self._application.hosts if self._application is not None and swarm.single is not None else ()
+        infos = {node.host: node.engine.info() for node in swarm.nodes if node.host}
+        infos |= {host: swarm.nodes[0].engine.info() for host in hosts}
+        return {host: (float(info["NCPU"]), float(int(info["MemTotal"]) >> 20)) for host, info in infos.items()}
 
     def answering(self) -> Swarm:
         """Return the swarm as it is now, lost nodes apart.  Raises MissingPrerequisite, TestbedUnavailable."""

@@ -27,6 +27,7 @@ from framework.model import (
     Running,
     Usage,
 )
+from framework.model.links import described
 from framework.ports.testbed import Progress
 from framework.testbeds.docker import probes
 from framework.testbeds.docker.connection import Connection
@@ -43,7 +44,7 @@ from framework.testbeds.docker.readiness import Readiness, ended
 from framework.testbeds.docker.run_directory import compose_file, write
 from framework.testbeds.docker.testbed import READY_TIMEOUT_S, Phases
 from framework.testbeds.docker.usage import CpuCounters
-from framework.testbeds.swarm import clean, hooks
+from framework.testbeds.swarm import clean, hooks, links
 from framework.testbeds.swarm.data import SwarmData
 from framework.testbeds.swarm.examination import examine
 from framework.testbeds.swarm.fleet import Node
@@ -101,14 +102,6 @@ class SwarmTestbed:
             engine=f"{described.engine}, swarm of {len(infos)}",
         )
 
-    def sizes(self) -> Mapping[str, tuple[float, float]]:
-        """Return host -> its node's cores and memory [MiB].  Raises MissingPrerequisite, TestbedUnavailable."""
-        swarm = self.members.swarm
-        hosts = self._application.hosts if self._application is not None and swarm.single is not None else ()
-        infos = {node.host: node.engine.info() for node in swarm.nodes if node.host}
-        infos |= {host: swarm.nodes[0].engine.info() for host in hosts}
-        return {host: (float(info["NCPU"]), float(int(info["MemTotal"]) >> 20)) for host, info in infos.items()}
-
     # ------------------------------------------------------------------ before the first trial
 
     def check(self, application: Application) -> None:
@@ -133,7 +126,8 @@ class SwarmTestbed:
         without = () if kept else ("volumes start empty: without a seed hook a swarm keeps no data",)
         clocks = [f"the clock of node {node} is {off}" for node in self.members.swarm.nodes
                   if (off := node.clock_is_off)]  # fmt: skip
-        return [*self._gate.admitted(application).notes, *placed, *without, *clocks]
+        calls = described(links.kept(self._home, self.members.swarm.nodes))
+        return [*self._gate.admitted(application).notes, *placed, *without, *clocks, *filter(None, [calls])]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
         """Make the dataset once by the seed hook, and keep it on the nodes of its volumes.  Raises TrialFailed."""
@@ -326,7 +320,7 @@ class SwarmTestbed:
 
     def examine(self, applications: Sequence[Application]) -> Sequence[Finding]:
         """List what each node offers, what is missing on which, and how to get it."""
-        return examine(self._endpoints, applications)
+        return examine(self._endpoints, applications, self._home)
 
     # ------------------------------------------------------------------ inside
 

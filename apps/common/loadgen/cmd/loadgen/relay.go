@@ -92,6 +92,10 @@ func agent(arguments []string) (bool, error) {
 		return true, nil
 	case name == "-counters" && len(rest) == 0:
 		return true, counters()
+	case name == "-peer" && len(rest) == 0:
+		return true, peer()
+	case name == "-link" && len(rest) == 1:
+		return true, link(rest[0])
 	}
 	return false, nil
 }

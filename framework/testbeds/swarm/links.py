@@ -1,0 +1,116 @@
+"""Links between a swarm's nodes, measured on an overlay network of Tailor's own, and kept while the nodes are the same.
+
+Every node gets two containers: links within a node lead from one to the other.  Of many nodes, each is measured to
+some of the others, so that the time grows with their number and not with its square.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from framework.config.reading import read_text
+from framework.config.writing import write_text
+from framework.errors import DeploymentFailed, FileError
+from framework.model.documents import decode, encode
+from framework.model.links import Link
+from framework.testbeds.docker.connection import Connection, in_parallel
+from framework.testbeds.docker.engine import Engine
+from framework.testbeds.docker.generators import GENERATOR
+from framework.testbeds.docker.owner import Owner
+from framework.testbeds.swarm import clean
+from framework.testbeds.swarm.fleet import Node, Swarm
+from framework.testbeds.swarm.images import Images
+from framework.testbeds.swarm.relay import PROGRAM
+
+FILE = "links.json"
+VERSION = 1
+OTHERS = 4  # nodes that a node is measured to, besides itself
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Content of the file.  ``nodes``: ids of the nodes with their hosts, as they were measured."""
+
+    version: int
+    nodes: tuple[tuple[str, str], ...]
+    links: tuple[Link, ...]
+
+
+def kept(home: Path, nodes: Sequence[Node]) -> tuple[Link, ...]:
+    """Return the links that were measured between these nodes; none where there is no such file."""
+    try:
+        read = decode(_Kept, json.loads(read_text(home / FILE)))
+    except (FileError, ValueError, TypeError, KeyError, AttributeError):
+        return ()  # to be measured
+    return read.links if (read.version, read.nodes) == (VERSION, _identities(nodes)) else ()
+
+
+def keep(home: Path, nodes: Sequence[Node], links: Sequence[Link]) -> None:
+    """Keep the links that were measured between these nodes.  Raises InputError where the file cannot be written."""
+    write_text(home / FILE, json.dumps(encode(_Kept(VERSION, _identities(nodes), tuple(links))), indent=1) + "\n")
+
+
+def links_of(home: Path, swarm: Swarm) -> tuple[Link, ...]:
+    """Return the links between a swarm's hosts: those that are kept, or measured now.  None of a single node.
+
+    Raises MissingPrerequisite, DeploymentFailed, TestbedUnavailable.
+    """
+    if swarm.single is not None:
+        return ()
+    return kept(home, swarm.nodes) or _measured(home, swarm)
+
+
+def _measured(home: Path, swarm: Swarm) -> tuple[Link, ...]:
+    """Measure the links and keep them; leave no container and no network."""
+    nodes = [node for node in swarm.nodes if node.host]
+    Images(Engine(), Connection()).distribute({node.id: {GENERATOR} for node in nodes}, nodes, lambda step: None)
+    project = f"tailor-links-{uuid4().hex[:8]}"
+    owner = Owner.project(project)
+    try:
+        swarm.manager.create_network(project, owner)
+        targets = in_parallel(lambda node: _start(node, project, "target"), nodes)
+        origins = in_parallel(lambda node: _start(node, project, "origin"), nodes)
+        addresses = [_address(node, container, project) for node, container in zip(nodes, targets, strict=True)]
+        # One after the other: they share machines and wires.
+        links = tuple(_link(nodes[a], origins[a], nodes[b], addresses[b]) for a, b in pairs(len(nodes)))
+    finally:
+        clean.clean(swarm, project)
+    keep(home, swarm.nodes, links)
+    return links
+
+
+def pairs(count: int) -> Iterator[tuple[int, int]]:
+    """Yield the links that are measured among ``count`` nodes: from each to itself and to the next ``OTHERS``."""
+    for origin in range(count):
+        for step in range(min(count, OTHERS + 1)):
+            yield origin, (origin + step) % count
+
+
+def _identities(nodes: Sequence[Node]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((node.id, node.host) for node in nodes))
+
+
+def _start(node: Node, project: str, name: str) -> str:
+    return node.engine.start(
+        GENERATOR, ["-peer"], f"{project}-{name}-{node.host}", Owner.project(project), {}, {"network_mode": project}
+    )
+
+
+def _address(node: Node, container: str, network: str) -> str:
+    about = node.engine.inspect(container) or {}
+    address = ((about.get("NetworkSettings") or {}).get("Networks") or {}).get(network, {}).get("IPAddress")
+    if not address:
+        raise DeploymentFailed(f"node {node}: its container has no address on the overlay network")
+    return str(address)
+
+
+def _link(origin: Node, container: str, target: Node, address: str) -> Link:
+    code, output = origin.engine.execute(container, [PROGRAM, "-link", address])
+    if code != 0:
+        raise DeploymentFailed(f"node {target} is not reached from node {origin}: {output.strip()[-200:]}")
+    told = json.loads(output)
+    return Link(origin.host, target.host, float(told["rtt_us"]) / 1e3, float(told["mbps"]))
