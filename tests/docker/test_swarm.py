@@ -13,10 +13,13 @@ import pytest
 from framework.bootstrap.adapters import swarm_kind
 from framework.config.settings import Settings
 from framework.errors import DeploymentFailed, MissingPrerequisite, TestbedUnavailable
+from framework.model.links import Link
+from framework.testbeds.swarm import links
+from framework.testbeds.swarm.fleet import discover
 from framework.testing.testbed import DeploymentContract, GivenTestbed, LoadGeneratorContract, TraceReaderContract
 from optimizer.space import Configuration
 from tests.docker.profiles import write_profile
-from tests.docker.studies import slice_on, tailor
+from tests.docker.studies import slice_on, tailor, trials_of, tune
 from tests.swarm_nodes import Nodes
 
 pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900), pytest.mark.usefixtures("namespaces")]
@@ -128,26 +131,32 @@ class TestSwarm(DeploymentContract, LoadGeneratorContract, TraceReaderContract):
         assert missing["state"] == "missing"
         tailor(tmp_path, "clean", TAILOR_SWARM=swarm)
 
+    def test_links_between_hosts_are_measured_once(self, given: GivenTestbed, nodes: Nodes) -> None:
+        assert given.kind.links is not None
+        measured = given.kind.links(given.application)
+        assert {(link.origin, link.target) for link in measured} == {(a, b) for a in HOSTS for b in HOSTS}
+        assert all(0 < link.round_trip_ms < 1000 and link.mbit_per_s > 0 for link in measured)
+        assert given.kind.links(given.application) == measured, "kept: measured again, they would differ"
+        assert not any(node.docker("ps", "-aq", "--filter", "name=tailor-links") for node in nodes.nodes)
+        assert "tailor-links" not in nodes[1].docker("network", "ls", "--format", "{{.Name}}")
+
     def test_a_placement_over_hosts_is_proposed_by_what_calls_cost_and_measured(
         self, given: GivenTestbed, nodes: Nodes, tmp_path: Path
     ) -> None:
-        swarm = ",".join(node.socket for node in nodes.nodes)
-        calls = {"nginx": {"url-shorten": 500.0}, "url-shorten": {"url-shorten-db": 900.0}}  # dear on any network
+        endpoints = [node.socket for node in nodes.nodes]
+        swarm, home, directory = ",".join(endpoints), tmp_path / "home", given.application.directory
+        far = [Link(a, b, 0.1 if a == b else 2.1, 1e3) for a in HOSTS for b in HOSTS]  # hosts of one machine are near
+        links.keep(home / "swarms" / "unnamed", discover(endpoints).nodes, far)
+        calls = {"nginx": {"url-shorten": 2.0}, "url-shorten": {"url-shorten-db": 9.0}}
         profile = write_profile(tmp_path / "profile.jsonl", dict.fromkeys(("nginx", "url-shorten"), 0.1), calls)
-        home, directory = tmp_path / "home", str(given.application.directory)
-        tailor(
-            home, "place", directory, "--testbed", "swarm", "--profile", str(profile), "--pairs", "1", "--duration",
-            "2s", "--rate", "50", TAILOR_SWARM=swarm,
+        asked = (
+            "--testbed", "swarm", "--placement", "only", "--optimizer", "placement-exact", "--iterations", "1",
+            "--profile", str(profile), "--only", "nginx", "--only", "url-shorten", "--rate", "50", "--json",
         )  # fmt: skip
-        study = json.loads(tailor(home, "studies", "--json").stdout)[0]["study"]
-        shown = json.loads(tailor(home, "show", study, "--json").stdout)
-        [searched] = [trial for trial in shown["trials_detail"] if trial["purpose"] == "search"]
+        study = json.loads(tune(home, directory, *asked, code=0, TAILOR_SWARM=swarm).stdout)["study"]
+        [searched] = [trial for trial in trials_of(home, study) if trial["purpose"] == "search"]
         assert searched["configuration"] == {"nginx.host": "backend", "url-shorten.host": "backend"}
-        assert {"default", "best", "spread"} <= {trial["label"] for trial in shown["trials_detail"]} | {"best"}
-        findings = json.loads(tailor(home, "doctor", directory, "--json", TAILOR_SWARM=swarm).stdout)
-        [between] = [finding for finding in findings if finding["what"] == "overlay network"]
-        assert "a call to another host takes" in between["found"]
-        assert "median of 12 links" in between["found"]
-        left = [node.docker("ps", "-aq", "--filter", "name=tailor-links") for node in nodes.nodes]
-        assert not any(left)
-        assert "tailor-links" not in nodes[1].docker("network", "ls", "--format", "{{.Name}}")
+        assert searched["state"] == "completed"
+        findings = json.loads(tailor(home, "doctor", str(directory), "--json", TAILOR_SWARM=swarm).stdout)
+        [between] = [finding["found"] for finding in findings if finding["what"] == "overlay network"]
+        assert between.startswith("a call to another host takes 2.000 ms longer than one within a host")
