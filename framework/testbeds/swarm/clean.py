@@ -39,6 +39,15 @@ def remove_containers(swarm: Swarm, project: str) -> list[str]:
     return removed
 
 
+def renew(swarm: Swarm, project: str) -> None:
+    """Remove a project's containers, services and networks: its next ones are strangers to every node.
+
+    A network that stays is left and joined by a node at the same moment, and then lacks what the others told meanwhile.
+    """
+    remove_containers(swarm, project)
+    swarm.manager.remove_networks(Owner.project(project))
+
+
 def clean(swarm: Swarm, project: str) -> list[str]:
     """Remove everything of a project on every node but kept datasets; return what was removed.
 

@@ -111,14 +111,20 @@ class Manager:
             removed.append(str(service["Spec"]["Name"]))
         return removed
 
-    def remove_rest(self, owner: Owner) -> list[str]:
-        """Remove an owner's networks, configs and secrets; its containers have ended.  Raises DeploymentFailed."""
-        filters = {"label": str(owner)}
+    def remove_networks(self, owner: Owner) -> list[str]:
+        """Remove an owner's overlay networks, which no container is on; return them.  Raises DeploymentFailed."""
         removed = []
+        filters = {"label": str(owner)}
         for network in self._ask("list networks", lambda api: api.networks(filters=filters)) or []:
             if network.get("Scope") == "swarm" and owner.owns(network.get("Labels")):
                 self._remove_network(str(network["Id"]))
                 removed.append(f"network {network['Name']}")
+        return removed
+
+    def remove_rest(self, owner: Owner) -> list[str]:
+        """Remove an owner's networks, configs and secrets; its containers have ended.  Raises DeploymentFailed."""
+        filters = {"label": str(owner)}
+        removed = self.remove_networks(owner)
         for config in self._ask("list configs", lambda api: api.configs(filters=filters)) or []:
             if owner.owns(config["Spec"].get("Labels")):
                 self._remove("config", str(config["ID"]))

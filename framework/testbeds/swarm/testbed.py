@@ -156,7 +156,7 @@ class SwarmTestbed:
             ids = self._distribute(deployment, want, progress)
             stack = stack.of_images({name: ids[want.images[name]] for name in want.services})
         with phases.phase("remove", progress):
-            clean.remove_containers(self.members.swarm, project)
+            clean.renew(self.members.swarm, project)
         with phases.phase("restore", progress):
             restored = self._data.restore(deployment, want, nodes)
         with phases.phase("start", progress):
@@ -207,6 +207,11 @@ class SwarmTestbed:
                 self._way_in.open(deployment, self.members.swarm.nodes, self.members.home, networks, want.labels)
             if waited := _waited_for(want, wave):
                 self._wait(deployment, want, waited, progress)
+            self._way_in.wait_for_names(lambda: self._running(deployment.project))
+
+    def _running(self, project: str) -> set[str]:
+        containers = self.members.engine.containers(str(Owner.project(project)))
+        return {container.service for container in containers if container.service and container.state == "running"}
 
     def _appear(self, project: str, want: Wanted, services: Sequence[str], progress: Progress) -> None:
         """Wait until the services have started containers.  Raises DeploymentFailed, naming service and node."""

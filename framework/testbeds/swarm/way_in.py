@@ -6,7 +6,7 @@ which a relay leads to the overlay network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from framework.errors import TestbedUnavailable
@@ -16,17 +16,19 @@ from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.owner import Owner
 from framework.testbeds.swarm import agents
 from framework.testbeds.swarm.fleet import Node
+from framework.testbeds.swarm.overlay import Overlay
 from framework.testbeds.swarm.relay import Relay
 
 SOME_BYTES = 1 << 20  # of a file that a disk with room takes
 
 
 class WayIn:
-    """Tailor's containers on the nodes of one deployment, and the relay through the one on the home node."""
+    """Tailor's containers on the nodes and networks of one deployment; the relay goes through that of the home node."""
 
     def __init__(self, application: Application | None) -> None:
         self._application = application
         self._relay: Relay | None = None
+        self._overlay: Overlay | None = None
         self._agents: dict[str, str] = {}  # id of a node -> its container
         self._types: Mapping[str, ServiceType] = {}  # service -> its type
         self._project = ""
@@ -39,20 +41,29 @@ class WayIn:
         networks: Sequence[str],
         labels: Mapping[str, str],
     ) -> None:
-        """Start a container on every node; the one on ``home`` joins the networks.  Raises DeploymentFailed."""
+        """Start a container on every node, which joins the networks.  Raises DeploymentFailed."""
         self._types, self._project = deployment.types, deployment.project
 
         def start(node: Node) -> str:
-            return agents.start(deployment.project, node, networks if node.id == home.id else (), labels)
+            return agents.start(deployment.project, node, networks, labels)
 
         self._agents = dict(zip((node.id for node in nodes), in_parallel(start, nodes), strict=True))
+        self._overlay = Overlay(nodes, self._agents)
         self._relay = Relay(home.engine, Connection(endpoint=home.endpoint), self._agents[home.id])
 
     def close(self) -> None:
         """Forget the deployment; its containers are removed with it."""
         if self._relay is not None:
             self._relay.close()
-        self._relay, self._agents = None, {}
+        self._relay, self._overlay, self._agents = None, None, {}
+
+    def wait_for_names(self, running: Callable[[], Collection[str]]) -> None:
+        """Wait until every node knows the services that run by name: some resolve names once, when they start.
+
+        Raises TestbedUnavailable.
+        """
+        if self._overlay is not None:
+            self._overlay.wait_for_names(running)
 
     def check(self, nodes: Sequence[Node]) -> None:
         """Raise TestbedUnavailable where a node's container no longer runs: its engine or its machine was restarted."""
@@ -87,13 +98,18 @@ class WayIn:
         return replace(listed, addresses={name: self._relay.address(ip) for name, ip in overlays.items()})
 
     def reached(self, deployment: Deployment, containers: Mapping[str, Container]) -> dict[str, Container]:
-        """Return the containers with the addresses that this machine reaches, at the ports where they listen."""
-        relay = self._relay
-        if relay is None:
+        """Return the containers with the addresses that this machine reaches, at the ports where they listen.
+
+        Waits until every node reaches them.  Raises TestbedUnavailable.
+        """
+        relay, overlay = self._relay, self._overlay
+        if relay is None or overlay is None:
             return dict(containers)
         ports = self._ports(deployment)
         every = [c for first in containers.values() for c in first.replicas if c.address]
-        relay.keep_listening({c.address: ports.get(c.service, set()) | ports[""] for c in every})
+        asked = [f"{c.address}:{port}" for c in every for port in ports.get(c.service, set()) | ports[""]]
+        places = (place.rpartition(":") for place in overlay.wait_for_listeners(asked))
+        relay.keep({(address, int(port)) for address, _, port in places})
 
         def moved(container: Container) -> Container:
             address = relay.address(container.address) if container.address else ""

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,26 +38,41 @@ func relay(address string) error {
 	return err
 }
 
-// listening prints those addresses that accept a connection, one a line.
-func listening(addresses []string) {
-	open := make([]bool, len(addresses))
+// printThose prints the texts that pass a test, one a line; all are tested at the same time.
+func printThose(texts []string, passes func(text string) bool) {
+	passed := make([]bool, len(texts))
 	var group sync.WaitGroup
-	for i, address := range addresses {
+	for i, text := range texts {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			if connection, err := net.DialTimeout("tcp", address, dialTimeout); err == nil {
-				connection.Close()
-				open[i] = true
-			}
+			passed[i] = passes(text)
 		}()
 	}
 	group.Wait()
-	for i, address := range addresses {
-		if open[i] {
-			fmt.Println(address)
+	for i, text := range texts {
+		if passed[i] {
+			fmt.Println(text)
 		}
 	}
+}
+
+// isListening tells whether an address accepts a connection.
+func isListening(address string) bool {
+	connection, err := net.DialTimeout("tcp", address, dialTimeout)
+	if err != nil {
+		return false
+	}
+	connection.Close()
+	return true
+}
+
+// isResolved tells whether a name has an address on the container's networks.
+func isResolved(name string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupHost(ctx, name)
+	return err == nil && len(addresses) > 0
 }
 
 // counters prints the kernel's counters of the machine that this container runs on.
@@ -88,7 +104,10 @@ func agent(arguments []string) (bool, error) {
 	case name == "-relay" && len(rest) == 1:
 		return true, relay(rest[0])
 	case name == "-listening":
-		listening(rest)
+		printThose(rest, isListening)
+		return true, nil
+	case name == "-resolved":
+		printThose(rest, isResolved)
 		return true, nil
 	case name == "-counters" && len(rest) == 0:
 		return true, counters()
