@@ -123,12 +123,14 @@ class Node:
 class Nodes:
     """Engines 1 to ``count``, joined to one swarm; the first is its manager.
 
-    ``mib``: size of each one's disk.  ``joined``: False leaves each in a swarm of its own.
+    ``mib``: size of each one's disk.  ``joined``: False leaves each in a swarm of its own.  ``options``: of the daemons.
     """
 
-    def __init__(self, count: int = 4, mib: int | None = None, managers: int = 1, *, joined: bool = True) -> None:
+    def __init__(
+        self, count: int = 4, mib: int | None = None, managers: int = 1, *, joined: bool = True, options: str = ""
+    ) -> None:
         self.nodes = [Node(number) for number in range(1, count + 1)]
-        self._mib, self._managers, self._joined = mib, managers, joined
+        self._mib, self._managers, self._joined, self._options = mib, managers, joined, options
 
     def __enter__(self) -> Nodes:
         remove()
@@ -161,7 +163,7 @@ class Nodes:
             _inside(node.namespace, "ip", "route", "add", "default", "via", f"{NETWORK}.254")
             if self._mib:
                 _disk(node.data, self._mib)
-            node.start()
+            node.start(self._options)
         for node in self.nodes:
             node.wait()
         first = self.nodes[0]

@@ -1,8 +1,9 @@
-"""One study on two Docker Engines, each a swarm of one node in a network namespace of its own."""
+"""One study on two Docker Engines, each a swarm of one node: one is reached by TCP with TLS, the other by SSH."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.docker.studies import ROOT, SHORT, TAILOR, environment, slice_in, tailor, trials_of, tune
+from tests.secured import way_to, write_certificates, write_context
+from tests.ssh_server import SshServer
 from tests.swarm_nodes import Nodes
 
 pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900), pytest.mark.usefixtures("namespaces")]
@@ -20,14 +23,22 @@ SIDES = ("--testbeds", ",".join(TESTBEDS), "--rate", "50", "--json")
 
 
 @pytest.fixture
-def nodes() -> Iterator[Nodes]:
-    with Nodes(2, joined=False) as nodes:
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    with Nodes(2, joined=False, options=write_certificates(tmp_path / "certificates")) as nodes:
         yield nodes
 
 
 @pytest.fixture
-def swarms(nodes: Nodes) -> dict[str, str]:
-    return {"TAILOR_SWARM_LEFT": nodes[1].socket, "TAILOR_SWARM_RIGHT": nodes[2].socket}
+def swarms(nodes: Nodes, tmp_path: Path) -> Iterator[dict[str, str]]:
+    config = tmp_path / "docker-config"
+    with way_to(nodes[1]) as port, SshServer(tmp_path / "ssh") as ssh:
+        write_context(config, "secured", f"tcp://127.0.0.1:{port}", tmp_path / "certificates")
+        plugins = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "cli-plugins"
+        (config / "cli-plugins").symlink_to(plugins)
+        yield {
+            "TAILOR_SWARM_LEFT": "secured", "TAILOR_SWARM_RIGHT": ssh.url(nodes[2].socket.removeprefix("unix://")),
+            "DOCKER_CONFIG": str(config), **ssh.environment,
+        }  # fmt: skip
 
 
 def left_on(nodes: Nodes) -> list[str]:

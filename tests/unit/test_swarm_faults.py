@@ -69,7 +69,7 @@ class Endless:
         return iter(())
 
     def close(self) -> None:
-        raise DockerException("not supported for the SSH protocol")
+        raise DockerException("this stream cannot be cancelled")
 
 
 def event(node: str, state: str | None) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def test_a_node_that_is_back_was_lost_all_the_same(state: str | None, lost: bool
 
 
 def test_one_watch_follows_all_deployments_of_a_study() -> None:
-    """Over SSH the library cannot end a stream of events: a new one for each deployment would stay."""
+    """A stream of events that cannot be closed stays: a new one for each deployment would stay too."""
     manager = PretendManager()
     manager.stream = Endless()
     there = members(*[Swarm(cast(Manager, manager), (node(1), node(2)))] * 4)

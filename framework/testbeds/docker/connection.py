@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import docker
-import docker.context
 import docker.errors
-import docker.utils
 import requests.exceptions
 
 from framework.errors import DeploymentFailed, TestbedUnavailable
+from framework.testbeds.docker.endpoints import Endpoint
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,15 +44,11 @@ def in_parallel(function: Callable[[T], R], items: Iterable[T], threads: int = T
 
 
 class Connection:
-    """A connection to an engine, made at first use.
-
-    ``endpoint``: a URL (unix, tcp, ssh) or the name of a docker context; empty: what ``DOCKER_HOST`` names, or the
-    local socket.
-    """
+    """A connection to an engine, made at first use.  ``endpoint``: see ``Endpoint``."""
 
     def __init__(self, attempts: int = ATTEMPTS, endpoint: str = "") -> None:
         self._attempts = attempts
-        self._endpoint = endpoint
+        self.endpoint = Endpoint(endpoint)
         self._client: docker.APIClient | None = None
 
     def ask(self, what: str, call: Callable[[docker.APIClient], R]) -> R | None:
@@ -73,13 +68,16 @@ class Connection:
                 raise DeploymentFailed(f"the engine could not {what}: {error.explanation or error}") from error
             except (requests.exceptions.RequestException, docker.errors.DockerException, OSError) as error:
                 problem = str(error)
-        engine = f"the Docker Engine {self._endpoint}" if self._endpoint else "the Docker Engine"
-        raise TestbedUnavailable(f"{engine} does not answer ({what}): {problem}")
+        engine = f"the Docker Engine {self.endpoint.name}" if self.endpoint.name else "the Docker Engine"
+        said = self.endpoint.said()
+        raise TestbedUnavailable(
+            f"{engine} does not answer ({what}): {problem}{f' ({said})' if said and said not in problem else ''}"
+        )
 
     def client(self) -> docker.APIClient:
         """Return the library's client, connected at the first call.  Raises the library's errors."""
+        named = self.endpoint.options()  # opens a way that has closed
         if self._client is None:
-            named = _options(self._endpoint) if self._endpoint else docker.utils.kwargs_from_env()
             options: dict[str, Any] = {"version": "auto", **named}
             kind, _, path = str(options.get("base_url", LOCAL)).partition("://")
             if "unix" in kind:
@@ -96,17 +94,3 @@ def _knock(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(TIMEOUT_S)
         client.connect(path)
-
-
-def _options(endpoint: str) -> dict[str, Any]:
-    """Return the library's options for a URL or a docker context.  Raises DockerException for an unknown context."""
-    if "://" in endpoint:
-        return {"base_url": endpoint, **({"use_ssh_client": True} if endpoint.startswith("ssh://") else {})}
-    context = docker.context.ContextAPI.get_context(endpoint)
-    if context is None:
-        raise docker.errors.ContextNotFound(endpoint)
-    host = str(context.Host)
-    options: dict[str, Any] = {"base_url": host}
-    if context.TLSConfig is not None:
-        options["tls"] = context.TLSConfig
-    return options | ({"use_ssh_client": True} if host.startswith("ssh://") else {})

@@ -55,7 +55,10 @@ class Manager:
 
     def deploy(self, project: str, file: Path) -> None:
         """Hand over a stack's document.  Raises DeploymentFailed, TestbedUnavailable."""
-        where = ["-H", self.endpoint] if "://" in self.endpoint else ["--context", self.endpoint]
+        try:
+            where = self._connection.endpoint.words()
+        except (DockerException, OSError) as error:
+            raise TestbedUnavailable(f"the manager {self.endpoint} does not answer: {error}") from error
         command = ["docker", *where, "stack", "deploy", "--resolve-image", "never", "-c", str(file), project]
         try:
             # In a session of its own: Ctrl-C at a terminal is for this process.
@@ -174,7 +177,7 @@ class LossWatch:
         return self._thread.is_alive() and self.endpoint == manager.endpoint
 
     def close(self) -> None:
-        """End it; one over SSH ends with this process, because the library cannot close such a stream."""
+        """End it; a stream that cannot be closed ends with this process."""
         with suppress(DockerException, OSError):
             self._events.close()
             self._thread.join(CLOSE_S)
