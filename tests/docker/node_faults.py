@@ -27,7 +27,11 @@ MANAGERS = 3  # so that one of them can be lost
 DISK_MIB = 2500
 LATEST_S = 30.0  # after the study works again
 PATIENCE_S = 400.0
-AWAY_S = {"engine killed": (0.0, 15.0), "node killed": (0.0, 15.0), "link down": (2.0, 30.0), "disk full": (3.0, 15.0)}
+LEADER = "leader killed"
+AWAY_S = {
+    "engine killed": (0.0, 15.0), "node killed": (0.0, 15.0), "link down": (2.0, 30.0), "disk full": (3.0, 15.0),
+    LEADER: (0.0, 15.0),
+}  # fmt: skip
 """Fault of a node -> for how long, at least and at most."""
 
 STUDY = (
@@ -64,6 +68,7 @@ class Campaign:
         chance = random.Random(f"{self._seed} {number}")
         kind = kind or chance.choice(list(AWAY_S))
         node, away_s = chance.choice(self.nodes.nodes), chance.uniform(*AWAY_S[kind])
+        node = self._leader() if kind == LEADER else node
         study = self._running()
         time.sleep(chance.uniform(0.0, LATEST_S))
         before = self._finished(study)
@@ -112,6 +117,11 @@ class Campaign:
         return {"cleaned": len(printed.splitlines()), "finished_trials": finished, "last": study, "problems": problems}
 
     # ------------------------------------------------------------------ inside
+
+    def _leader(self) -> Node:
+        """Return the manager that leads the others."""
+        ask = ("node", "inspect", "self", "--format", "{{.ManagerStatus.Leader}}")
+        return next(node for node in self.nodes.nodes[:MANAGERS] if node.docker(*ask, check=False) == "true")
 
     def _running(self) -> str:
         """Return a study that runs and has a finished trial since; begins one, or goes on with one that is paused."""
@@ -197,9 +207,9 @@ def _emptied(node: Node) -> None:
 
 _BREAK = {
     "engine killed": _killed, "node killed": _killed_with_all, "link down": lambda node: node.link("down"),
-    "disk full": _filled,
+    "disk full": _filled, LEADER: _killed_with_all,
 }  # fmt: skip
 _MEND = {
     "engine killed": _started, "node killed": _started, "link down": lambda node: node.link("up"),
-    "disk full": _emptied,
+    "disk full": _emptied, LEADER: _started,
 }  # fmt: skip
