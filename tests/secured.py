@@ -1,4 +1,4 @@
-"""An engine behind TLS, in a network namespace: certificates, a port of this machine that leads there, a docker context.
+"""An engine behind TLS, in a network namespace: certificates, a port of this machine that leads there, a context.
 
 As a program, ``python -m tests.secured FD PORT``: carries connections that are accepted at an inherited socket to a
 port of the namespace that it runs in.

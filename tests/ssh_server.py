@@ -53,7 +53,8 @@ class SshServer:
         public = host.export_public_key().decode().strip()
         (self._directory / "known_hosts").write_text(f"[{ADDRESS}]:{self.port} {public}\n")
         (self._directory / "config").write_text(
-            f"IdentityFile {self._directory}/key\nIdentitiesOnly yes\nUserKnownHostsFile {self._directory}/known_hosts\n"
+            f"IdentityFile {self._directory}/key\nIdentitiesOnly yes\n"
+            f"UserKnownHostsFile {self._directory}/known_hosts\n"
         )
         wrapper = self._directory / "bin" / "ssh"
         wrapper.parent.mkdir(exist_ok=True)
@@ -77,11 +78,14 @@ class SshServer:
 
     def drop(self) -> None:
         """End all connections, as a lost network does."""
-        self._loop.call_soon_threadsafe(lambda: [login.abort() for login in self.logins])
+        self._loop.call_soon_threadsafe(self._abort)
 
-    def _end(self) -> None:
+    def _abort(self) -> None:
         for login in self.logins:
             login.abort()
+
+    def _end(self) -> None:
+        self._abort()
         if self._acceptor is not None:
             self._acceptor.close()
         self._loop.call_later(0.1, self._loop.stop)

@@ -123,7 +123,7 @@ class Node:
 class Nodes:
     """Engines 1 to ``count``, joined to one swarm; the first is its manager.
 
-    ``mib``: size of each one's disk.  ``joined``: False leaves each in a swarm of its own.  ``options``: of the daemons.
+    ``mib``: size of each one's disk.  ``joined``: False leaves each in a swarm of its own.  ``options``: of daemons.
     """
 
     def __init__(

@@ -121,6 +121,7 @@ class Tunnel:
         """Return the socket, after a start of SSH where it does not run.  Raises OSError."""
         with self._lock:
             if self._client is None or self._client.poll() is not None:
+                self._end()
                 self._start()
             return self._socket
 
@@ -133,44 +134,45 @@ class Tunnel:
 
     def close(self) -> None:
         """End SSH, and remove the socket."""
-        client, self._client = self._client, None
-        if client is not None and client.stdin is not None and client.stdout is not None:
-            with suppress(OSError):
-                client.stdin.close()
-            try:
-                client.wait(END_S)
-            except subprocess.TimeoutExpired:
-                client.kill()
-                client.wait()
-            client.stdout.close()
+        self._end()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
     def _socket(self) -> Path:
         return self._directory / "docker.sock"
 
+    def _end(self) -> None:
+        """End SSH, which does so at the end of its input."""
+        client, self._client = self._client, None
+        if client is None or client.stdin is None or client.stdout is None:
+            return
+        with suppress(OSError):
+            client.stdin.close()
+        try:
+            client.wait(END_S)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            client.wait()
+        client.stdout.close()
+
     def _start(self) -> None:
         self._directory.mkdir(exist_ok=True)
         command = [*SSH, "-L", f"{self._socket}:{self._remote}", *self._target, "cat"]
         with (self._directory / "said").open("wb") as said:
             # In a session of its own: Ctrl-C at a terminal is for this process.
-            client = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True
+            client = self._client = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True, bufsize=0
             )
         assert client.stdin is not None
         assert client.stdout is not None
         with suppress(OSError):  # it may have ended
             client.stdin.write(b"\n")
-            client.stdin.flush()
         # The echo comes after the login, and so after the socket.
         ready, _, _ = select.select([client.stdout], [], [], READY_S)
         if not ready or not client.stdout.read(1):
             client.kill()
-            client.wait()
-            client.stdin.close()
-            client.stdout.close()
+            self._end()
             raise ConnectionError(f"ssh {' '.join(self._target)}: {self.said() or f'no login within {READY_S:g} s'}")
-        self._client = client
 
 
 _tunnels: dict[tuple[int, str], Tunnel] = {}
