@@ -6,6 +6,7 @@ import hashlib
 import json
 import socket
 import socketserver
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from framework.testbeds.docker.endpoints import Endpoint, Tunnel
 from tests import ssh_server
 from tests.ssh_server import SshServer
 
+ROOT = Path(__file__).resolve().parents[2]
 needs_ssh = pytest.mark.skipif(bool(ssh_server.missing()), reason=ssh_server.missing())
 
 
@@ -44,34 +46,47 @@ def write_context(directory: Path, name: str, *, tls: bool = False, **endpoint: 
 
 
 def test_a_url_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Endpoint("unix:///x.sock").options() == {"base_url": "unix:///x.sock"}
-    assert Endpoint("tcp://host:2375").options()["base_url"] == "tcp://host:2375"
+    assert Endpoint("unix:///x.sock").url() == "unix:///x.sock"
+    assert Endpoint("tcp://host:2375").url() == "tcp://host:2375"
     assert Endpoint("tcp://host:2375").words() == ["-H", "tcp://host:2375"]
-    assert Endpoint("").words() == []
+    assert Endpoint("").url() == "unix:///var/run/docker.sock"
     monkeypatch.setenv("DOCKER_HOST", "unix:///y.sock")
-    assert Endpoint("").options() == {"base_url": "unix:///y.sock"}
-    assert Endpoint("unix:///x.sock").options() == {"base_url": "unix:///x.sock"}, "what is named counts"
+    assert Endpoint("").url() == "unix:///y.sock"
+    assert Endpoint("unix:///x.sock").url() == "unix:///x.sock", "what is named counts"
 
 
 def test_a_context_is_known_without_a_configuration_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    write_context(tmp_path / ".docker", "near", Host="unix:///x.sock")
-    assert Endpoint("near").options() == {"base_url": "unix:///x.sock"}
+    write_context(tmp_path / ".docker", "near", Host="unix:///x.sock", SkipTLSVerify=False)
+    assert Endpoint("near").url() == "unix:///x.sock"
     assert Endpoint("near").words() == ["-H", "unix:///x.sock"]
-    write_context(tmp_path / "other", "far", Host="tcp://host:2375")
+    write_context(tmp_path / "other", "far", Host="tcp://host:2375", SkipTLSVerify=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "other"))
-    assert Endpoint("far").options() == {"base_url": "tcp://host:2375"}
+    assert Endpoint("far").url() == "tcp://host:2375"
     with pytest.raises(docker.errors.ContextNotFound):
-        Endpoint("near").options()
+        Endpoint("near").url()
 
 
-def test_a_context_has_its_certificates(tmp_path: Path) -> None:
-    certificates = write_context(tmp_path / ".docker", "secured", tls=True, Host="tcp://host:2376", SkipTLSVerify=False)
-    options = Endpoint("secured").options()
-    assert options["base_url"] == "https://host:2376"
-    assert options["tls"].cert == (str(certificates / "cert.pem"), str(certificates / "key.pem"))
-    assert options["tls"].ca_cert == str(certificates / "ca.pem")
-    assert options["tls"].verify is True
-    assert Endpoint("secured").words() == ["--context", "secured"]
+def test_an_engine_behind_tls_is_reached_by_the_docker_command(
+    echo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command here is one that leads to the echo, whatever it is asked."""
+    write_context(tmp_path / ".docker", "secured", tls=True, Host="tcp://host:2376", SkipTLSVerify=False)
+    command = tmp_path / "bin" / "docker"
+    command.parent.mkdir()
+    command.write_text(f"#!{sys.executable}\nimport tests.unit.test_endpoints as t\nt.carry({str(echo)!r})\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    endpoint = Endpoint("secured")
+    path = Path(endpoint.url().removeprefix("unix://"))
+    assert endpoint.words() == ["--context", "secured"]
+    assert said_through(path, b"hello") == b"hello"
+    assert said_through(path, b"again") == b"again"
+
+
+def carry(path: str) -> None:
+    """Carry the standard input and output to a socket, as `docker system dial-stdio` does."""
+    sys.stdout.buffer.write(said_through(Path(path), sys.stdin.buffer.read()))
 
 
 class Echo(socketserver.StreamRequestHandler):

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import docker
 import docker.errors
@@ -24,7 +24,6 @@ from framework.testbeds.docker.endpoints import Endpoint
 T = TypeVar("T")
 R = TypeVar("R")
 
-LOCAL = "unix:///var/run/docker.sock"
 ATTEMPTS = 3  # an engine that restarts is back within a second or two
 PAUSE_S = 0.3  # doubled after each attempt
 TIMEOUT_S = 60  # for one call; a removal on a busy disk takes seconds
@@ -76,13 +75,11 @@ class Connection:
 
     def client(self) -> docker.APIClient:
         """Return the library's client, connected at the first call.  Raises the library's errors."""
-        named = self.endpoint.options()  # opens a way that has closed
+        url = self.endpoint.url()  # opens a way that has closed
         if self._client is None:
-            options: dict[str, Any] = {"version": "auto", **named}
-            kind, _, path = str(options.get("base_url", LOCAL)).partition("://")
-            if "unix" in kind:
-                _knock(path)
-            self._client = docker.APIClient(**options, timeout=TIMEOUT_S, max_pool_size=THREADS)
+            if url.startswith("unix://"):
+                _knock(url.removeprefix("unix://"))
+            self._client = docker.APIClient(url, version="auto", timeout=TIMEOUT_S, max_pool_size=THREADS)
             weakref.finalize(self, self._client.close)
         return self._client
 

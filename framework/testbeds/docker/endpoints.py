@@ -1,7 +1,8 @@
-"""Endpoints of engines: URLs and docker contexts, and how the library and the docker command reach them.
+"""Endpoints of engines: URLs and docker contexts, and the socket of this machine or the TCP port that leads to each.
 
-An engine behind SSH is reached through one connection that forwards its socket to one of this machine: the library
-itself would start an SSH client for each of its connections, and has no half-closed streams there.
+The library itself starts an SSH client for each of its connections, and cannot close a stream of SSH or TLS on one side
+only, which the end of what is sent to a command means.  So an engine behind SSH is reached through one connection that
+forwards its socket, and one behind TLS through the docker command.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ import json
 import os
 import select
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import docker.errors
-import docker.tls
-import docker.utils
 
+LOCAL = "unix:///var/run/docker.sock"
 REMOTE = "/var/run/docker.sock"
 READY_S = 30.0  # for SSH to log in
 END_S = 2.0
@@ -43,44 +44,46 @@ class Endpoint:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._options: Mapping[str, Any] | None = None
+        self._way: Way | None = None
+        self._url = ""
 
-    def options(self) -> Mapping[str, Any]:
-        """Return the library's options; behind SSH, open the way first where it is not open.
+    def url(self) -> str:
+        """Return the URL of a socket or of an unsecured port, after a start of what leads there where it is not open.
 
-        Raises DockerException for an unknown context, OSError where SSH does not get there.
+        Raises ContextNotFound, OSError where SSH does not get there.
         """
-        if self._options is None:
-            self._options = self._resolved()
-        url = str(self._options.get("base_url", ""))
-        return {"base_url": f"unix://{tunnel(url).open()}"} if url.startswith("ssh://") else self._options
+        if not self._url:
+            self._resolve()
+        return f"unix://{self._way.open()}" if self._way is not None else self._url
 
     def words(self) -> list[str]:
-        """Return the docker command's options for this engine.  Raises as ``options`` does."""
-        url = str(self.options().get("base_url", ""))
-        if "://" in self.name and not self.name.startswith("ssh://"):
-            return ["-H", self.name]
-        if url.startswith("unix://"):
-            return ["-H", url]
-        return ["--context", self.name] if self.name else []  # a context knows its certificates
+        """Return the docker command's options for this engine.  Raises as ``url`` does."""
+        url = self.url()
+        return ["-H", url] if not isinstance(self._way, Dialer) else list(self._way.words)
 
     def said(self) -> str:
-        """Return the last words of SSH, where there are any: why it ended, or what the other side refused."""
-        url = str((self._options or {}).get("base_url", ""))
-        return tunnel(url).said() if url.startswith("ssh://") else ""
+        """Return the last words of what leads there: why it ended, or what the other side refused."""
+        return self._way.said() if self._way is not None else ""
 
-    def _resolved(self) -> Mapping[str, Any]:
+    def _resolve(self) -> None:
         if not self.name or "://" in self.name:
-            environment = {**os.environ, **({"DOCKER_HOST": self.name} if self.name else {})}
-            if environment.get("DOCKER_HOST", "").startswith(("ssh://", "unix://")):
-                return {"base_url": environment["DOCKER_HOST"]}
-            options: Mapping[str, Any] = docker.utils.kwargs_from_env(environment)
-            return options
-        return of_context(self.name)
+            url, secured = (
+                self.name or os.environ.get("DOCKER_HOST") or LOCAL,
+                bool(os.environ.get("DOCKER_TLS_VERIFY")),
+            )
+            words: Sequence[str] = ("-H", url)
+        else:
+            url, secured = of_context(self.name)
+            words = ("--context", self.name)  # it knows the certificates
+        if url.startswith("ssh://"):
+            self._way = _kept(url, lambda: Tunnel(url))
+        elif url.startswith("tcp://") and secured:
+            self._way = _kept(" ".join(words), lambda: Dialer(words))
+        self._url = url
 
 
-def of_context(name: str) -> Mapping[str, Any]:
-    """Return the library's options for a docker context.  Raises ContextNotFound.
+def of_context(name: str) -> tuple[str, bool]:
+    """Return the URL of a docker context, and whether it is behind TLS.  Raises ContextNotFound.
 
     The library looks for contexts in the working directory where there is no config.json (docker 7.2, context/config).
     """
@@ -88,20 +91,72 @@ def of_context(name: str) -> Mapping[str, Any]:
     identity = hashlib.sha256(name.encode()).hexdigest()
     try:
         about = json.loads((directory / "meta" / identity / "meta.json").read_text())["Endpoints"]["docker"]
-        host = str(about["Host"])
+        return str(about["Host"]), (directory / "tls" / identity / "docker").exists() or bool(about["SkipTLSVerify"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise docker.errors.ContextNotFound(name) from error
-    parts = {part: directory / "tls" / identity / "docker" / f"{part}.pem" for part in ("ca", "cert", "key")}
-    there = {part: str(path) for part, path in parts.items() if path.exists()}
-    if not host.startswith("tcp://") or not (there or about.get("SkipTLSVerify")):
-        return {"base_url": host}
-    pair = (there["cert"], there["key"]) if {"cert", "key"} <= there.keys() else None
-    tls = docker.tls.TLSConfig(client_cert=pair, ca_cert=there.get("ca"), verify=not about.get("SkipTLSVerify"))
-    return {"base_url": host.replace("tcp://", "https://", 1), "tls": tls}
+
+
+class Way(Protocol):
+    """A socket of this machine that leads to an engine."""
+
+    def open(self) -> Path: ...
+
+    def said(self) -> str: ...
+
+
+class Dialer:
+    """A socket that leads to an engine by the docker command, one for each connection: it knows TLS and contexts.
+
+    ``words``: the command's options for the engine.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = tuple(words)
+        self._directory = _directory()
+        self._path = self._directory / "docker.sock"
+        self._commands: list[subprocess.Popen[bytes]] = []
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(self._path))
+        self._server.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+        atexit.register(self.close)
+
+    def open(self) -> Path:
+        """Return the socket."""
+        return self._path
+
+    def said(self) -> str:
+        """Return the last line that the command wrote."""
+        return _last_line(self._directory / "said")
+
+    def close(self) -> None:
+        """End all connections, and remove the socket."""
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        for command in self._commands:
+            command.kill()
+            command.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._server.accept()
+                # It ends when either side has closed: then there is nobody to carry for.
+                self._commands = [command for command in self._commands if command.poll() is None]
+                with connection, (self._directory / "said").open("wb") as said:
+                    ends = connection.fileno()
+                    self._commands.append(
+                        subprocess.Popen(
+                            ["docker", *self.words, "system", "dial-stdio"],
+                            stdin=ends, stdout=ends, stderr=said, start_new_session=True,
+                        )
+                    )  # fmt: skip
 
 
 class Tunnel:
-    """A socket of this machine that leads to a socket of another one, through an SSH client of its own.
+    """A socket that leads to a socket of another machine, through one SSH client.
 
     ``url``: ssh://[user@]host[:port][/path of the socket there].  The client ends with this process, however that ends:
     its remote command waits for the end of its input.
@@ -112,7 +167,7 @@ class Tunnel:
         user = f"{about.username}@" if about.username else ""
         self._target = [*(("-p", str(about.port)) if about.port else ()), "--", f"{user}{about.hostname}"]
         self._remote = about.path.rstrip("/") or REMOTE
-        self._directory = Path(tempfile.mkdtemp(prefix="tailor-ssh-"))
+        self._directory = _directory()
         self._client: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         atexit.register(self.close)
@@ -123,23 +178,16 @@ class Tunnel:
             if self._client is None or self._client.poll() is not None:
                 self._end()
                 self._start()
-            return self._socket
+            return self._directory / "docker.sock"
 
     def said(self) -> str:
         """Return the last line that SSH wrote."""
-        with suppress(OSError):
-            lines = (self._directory / "said").read_text(errors="replace").strip().splitlines()
-            return lines[-1] if lines else ""
-        return ""
+        return _last_line(self._directory / "said")
 
     def close(self) -> None:
         """End SSH, and remove the socket."""
         self._end()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-    @property
-    def _socket(self) -> Path:
-        return self._directory / "docker.sock"
 
     def _end(self) -> None:
         """End SSH, which does so at the end of its input."""
@@ -157,7 +205,7 @@ class Tunnel:
 
     def _start(self) -> None:
         self._directory.mkdir(exist_ok=True)
-        command = [*SSH, "-L", f"{self._socket}:{self._remote}", *self._target, "cat"]
+        command = [*SSH, "-L", f"{self._directory}/docker.sock:{self._remote}", *self._target, "cat"]
         with (self._directory / "said").open("wb") as said:
             # In a session of its own: Ctrl-C at a terminal is for this process.
             client = self._client = subprocess.Popen(
@@ -175,14 +223,26 @@ class Tunnel:
             raise ConnectionError(f"ssh {' '.join(self._target)}: {self.said() or f'no login within {READY_S:g} s'}")
 
 
-_tunnels: dict[tuple[int, str], Tunnel] = {}
+def _directory() -> Path:
+    """Return a directory for a socket that nobody else may use."""
+    return Path(tempfile.mkdtemp(prefix="tailor-engine-"))
+
+
+def _last_line(file: Path) -> str:
+    with suppress(OSError):
+        lines = file.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+    return ""
+
+
+_ways: dict[tuple[int, str], Way] = {}
 _making = threading.Lock()
 
 
-def tunnel(url: str) -> Tunnel:
-    """Return this process's tunnel for a URL."""
+def _kept(name: str, make: Callable[[], Way]) -> Way:
+    """Return this process's way of a name."""
     with _making:
-        key = (os.getpid(), url)
-        if key not in _tunnels:
-            _tunnels[key] = Tunnel(url)
-        return _tunnels[key]
+        key = (os.getpid(), name)
+        if key not in _ways:
+            _ways[key] = make()
+        return _ways[key]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import socketserver
-import ssl
 import threading
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -98,8 +97,7 @@ def _send(local: socket.socket, stream: Any) -> None:
     with contextlib.suppress(OSError):
         while part := local.recv(PART):
             remote.sendall(part)
-        # TLS as the library has it cannot be closed on one side: the other would be read as it was sent, encrypted.
-        remote.shutdown(socket.SHUT_RDWR if isinstance(remote, ssl.SSLSocket) else socket.SHUT_WR)
+        remote.shutdown(socket.SHUT_WR)
 
 
 class _Server(socketserver.ThreadingTCPServer):
