@@ -1,4 +1,4 @@
-"""One study on two Docker Engines, each a swarm of one node: one is reached by TCP with TLS, the other by SSH."""
+"""One study on two Docker Engines, each a swarm of one node: one is reached by SSH, the other by TCP with TLS."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
 @pytest.fixture
 def swarms(nodes: Nodes, tmp_path: Path) -> Iterator[dict[str, str]]:
     config = tmp_path / "docker-config"
-    with way_to(nodes[1]) as port, SshServer(tmp_path / "ssh") as ssh:
+    with way_to(nodes[2]) as port, SshServer(tmp_path / "ssh") as ssh:
         write_context(config, "secured", f"tcp://127.0.0.1:{port}", tmp_path / "certificates")
         plugins = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "cli-plugins"
         (config / "cli-plugins").symlink_to(plugins)
         yield {
-            "TAILOR_SWARM_LEFT": "secured", "TAILOR_SWARM_RIGHT": ssh.url(nodes[2].socket.removeprefix("unix://")),
+            "TAILOR_SWARM_LEFT": ssh.url(nodes[1].socket.removeprefix("unix://")), "TAILOR_SWARM_RIGHT": "secured",
             "DOCKER_CONFIG": str(config), **ssh.environment,
         }  # fmt: skip
 
