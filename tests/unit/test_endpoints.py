@@ -82,6 +82,12 @@ def test_an_engine_behind_tls_is_reached_by_the_docker_command(
     assert endpoint.words() == ["--context", "secured"]
     assert said_through(path, b"hello") == b"hello"
     assert said_through(path, b"again") == b"again"
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+    assert Path(Endpoint("tcp://host:2376").url().removeprefix("unix://")) != path, "another engine, another socket"
+    assert Endpoint("tcp://host:2376").words() == ["-H", "tcp://host:2376"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="no docker command"):
+        endpoint.url()
 
 
 def carry(path: str) -> None:

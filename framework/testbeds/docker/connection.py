@@ -77,7 +77,7 @@ class Connection:
         """Return the library's client, connected at the first call.  Raises the library's errors."""
         url = self.endpoint.url()  # opens a way that has closed
         if self._client is None:
-            if url.startswith("unix://"):
+            if url.startswith("unix://") and not self.endpoint.is_elsewhere:
                 _knock(url.removeprefix("unix://"))
             self._client = docker.APIClient(url, version="auto", timeout=TIMEOUT_S, max_pool_size=THREADS)
             weakref.finalize(self, self._client.close)

@@ -61,6 +61,11 @@ class Endpoint:
         url = self.url()
         return ["-H", url] if not isinstance(self._way, Dialer) else list(self._way.words)
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether something has to lead there; known after the first ``url``."""
+        return self._way is not None
+
     def said(self) -> str:
         """Return the last words of what leads there: why it ended, or what the other side refused."""
         return self._way.said() if self._way is not None else ""
@@ -122,7 +127,9 @@ class Dialer:
         atexit.register(self.close)
 
     def open(self) -> Path:
-        """Return the socket."""
+        """Return the socket.  Raises FileNotFoundError without a docker command."""
+        if shutil.which("docker") is None:
+            raise FileNotFoundError("there is no docker command, which leads to engines behind TLS")
         return self._path
 
     def said(self) -> str:
@@ -140,19 +147,20 @@ class Dialer:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
+        while True:
+            try:
                 connection, _ = self._server.accept()
-                # It ends when either side has closed: then there is nobody to carry for.
-                self._commands = [command for command in self._commands if command.poll() is None]
-                with connection, (self._directory / "said").open("wb") as said:
-                    ends = connection.fileno()
-                    self._commands.append(
-                        subprocess.Popen(
-                            ["docker", *self.words, "system", "dial-stdio"],
-                            stdin=ends, stdout=ends, stderr=said, start_new_session=True,
-                        )
-                    )  # fmt: skip
+            except OSError:
+                return  # closed
+            self._commands = [command for command in self._commands if command.poll() is None]
+            with connection, suppress(OSError):  # a command that cannot be started closes the connection
+                self._commands.append(self._started(connection.fileno()))
+
+    def _started(self, ends: int) -> subprocess.Popen[bytes]:
+        """Start a command that carries a connection, and ends when either side closes it."""
+        command = ["docker", *self.words, "system", "dial-stdio"]
+        with (self._directory / "said").open("wb") as said:
+            return subprocess.Popen(command, stdin=ends, stdout=ends, stderr=said, start_new_session=True)
 
 
 class Tunnel:
