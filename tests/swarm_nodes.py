@@ -50,9 +50,10 @@ def missing() -> str:
 
 
 class Node:
-    """One engine.  ``number``: from 1."""
+    """One engine.  ``number``: from 1.  ``options``: of its daemon, more than it needs."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, options: str = "") -> None:
+        self._options = options
         self.number = number
         self.namespace = f"{NAME}{number}"
         self.address = f"{NETWORK}.{number}"
@@ -64,12 +65,12 @@ class Node:
         done = _run("docker", "-H", self.socket, *arguments, check=check, timeout=timeout_s)
         return done.stdout.strip()
 
-    def start(self, options: str = "") -> None:
+    def start(self) -> None:
         """Start the daemon, in its namespace."""
         self.state.mkdir(parents=True, exist_ok=True)
         self.data.mkdir(parents=True, exist_ok=True)
         (self.state / "pid").unlink(missing_ok=True)
-        script = START.format(state=self.state, data=self.data, address=self.address, options=options)
+        script = START.format(state=self.state, data=self.data, address=self.address, options=self._options)
         inside = ("nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--propagation", "slave")
         with (self.state / "log").open("ab") as log:
             subprocess.run(["setsid", "--fork", *inside, "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=log,
@@ -129,8 +130,8 @@ class Nodes:
     def __init__(
         self, count: int = 4, mib: int | None = None, managers: int = 1, *, joined: bool = True, options: str = ""
     ) -> None:
-        self.nodes = [Node(number) for number in range(1, count + 1)]
-        self._mib, self._managers, self._joined, self._options = mib, managers, joined, options
+        self.nodes = [Node(number, options) for number in range(1, count + 1)]
+        self._mib, self._managers, self._joined = mib, managers, joined
 
     def __enter__(self) -> Nodes:
         remove()
@@ -163,7 +164,7 @@ class Nodes:
             _inside(node.namespace, "ip", "route", "add", "default", "via", f"{NETWORK}.254")
             if self._mib:
                 _disk(node.data, self._mib)
-            node.start(self._options)
+            node.start()
         for node in self.nodes:
             node.wait()
         first = self.nodes[0]

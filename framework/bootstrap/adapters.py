@@ -38,6 +38,7 @@ from framework.store.launches import SqlLaunches
 from framework.store.offers import SqlOfferStore
 from framework.study.export import StudyExport
 from framework.study.external import KEPT_PARAMETERS, External
+from framework.study.locks import process_lock
 from framework.study.retention import Keeper
 from framework.study.runner import StudyRunner
 from framework.telemetry import observed
@@ -264,7 +265,9 @@ def swarm_kind(settings: Settings, instance: str = "") -> TestbedKind:
         open=open_,
         topology=lambda application: read_topology(),
         hosts=lambda application: testbed(application).members.sizes(),
-        links=lambda application: links_of(home, testbed(application).members.swarm),
+        links=lambda application: links_of(
+            home, testbed(application).members.swarm, partial(process_lock, settings.home)
+        ),
         engines=lambda: {node.id for node in testbed().members.swarm.nodes},
         manage=(lambda types: testbed()) if engines else None,
         at=None if instance else partial(swarm_kind, settings),

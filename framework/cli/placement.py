@@ -160,8 +160,12 @@ def _explain(output: Console, tailor: Opened, study: Study, profile: Profile) ->
     whole = sum(reason.harm_shared for reason in why_each)
     for reason in sorted(why_each, key=lambda reason: -reason.harm_shared):
         kept = "kept apart from" if reason.separated else "still beside"
-        why = f"{kept} {reason.worst}, which harms it most ({reason.resource})" if reason.worst else ""
-        why += f"; with {reason.called}, which it calls" if reason.called else ""
+        parts = {
+            f"{kept} {reason.worst}, which harms it most ({reason.resource})": reason.worst,
+            f"with {reason.called}, which it calls": reason.called,
+            "with what stays there and it talks to": reason.stays,
+        }
+        why = "; ".join(text for text, is_so in parts.items() if is_so)
         harm = _share(reason.harm_shared, whole), _share(reason.harm_placed, reason.harm_shared)
         table.add_row(reason.service, reason.cpus, *harm, why)
     output.print(table)

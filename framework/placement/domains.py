@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from framework.bench import TestbedKind
 from framework.compose.placed import ALL, CPUSET, HOST
@@ -28,6 +28,7 @@ class Domains:
     of CPUs.  ``memory_mib``: domain -> its own memory [MiB]; empty where domains share memory or a size is unknown.
     ``stays``: service -> the domain that it is on and cannot leave.  ``at``: service -> its host by default.
     ``between_ms``: how much longer a call takes between two domains than within one [ms]; 0 where that is not known.
+    ``entry``: the service that clients call.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Domains:
     stays: Mapping[str, str] = field(default_factory=dict)
     at: Mapping[str, str] = field(default_factory=dict)
     between_ms: float = 0.0
+    entry: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,8 +93,10 @@ def domains_on(kind: TestbedKind, application: Application, asked: str, with_lin
         return of_machine(CPU_SETS if asked == AUTO else asked, kind.topology(application))
     if asked not in (AUTO, HOSTS):
         raise FieldError("domains", asked, f"{HOSTS}: testbed {kind.name} has several")
-    links = kind.links(application) if with_links and kind.links is not None else ()
-    return of_hosts(application, kind.hosts(application), longer_between_ms(links))
+    domains = of_hosts(application, kind.hosts(application))
+    if not with_links or kind.links is None:
+        return domains
+    return replace(domains, between_ms=longer_between_ms(kind.links(application)))
 
 
 def of_machine(asked: str, topology: Topology) -> Domains:
@@ -101,11 +105,10 @@ def of_machine(asked: str, topology: Topology) -> Domains:
     return cpu_sets(sets, own_memory_mib(sets, topology))
 
 
-def of_hosts(application: Application, sizes: Mapping[str, tuple[float, float]], between_ms: float = 0.0) -> Domains:
+def of_hosts(application: Application, sizes: Mapping[str, tuple[float, float]]) -> Domains:
     """Return the hosts of an application as domains.  ``sizes``: host -> its cores and its memory [MiB].
 
-    ``between_ms``: how much longer a call to another host takes [ms].  A service with a volume stays on its host,
-    where its data are.  Raises InputError for a host that is not there.
+    A service with a volume stays on its host, where its data are.  Raises InputError for a host that is not there.
     """
     missing = [host for host in application.hosts if host not in sizes]
     if missing:
@@ -119,7 +122,7 @@ def of_hosts(application: Application, sizes: Mapping[str, tuple[float, float]],
         {host: sizes[host][1] for host in application.hosts},
         {name: host for name, host in at.items() if name in with_data},
         at,
-        between_ms,
+        entry=application.entry,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from framework.compose.placed import CPUSET, HOST
 from framework.placement.profile import Profile
 from framework.placement.slowdowns import attributes
-from optimizer.placement.assignment import PRESSURE, REMOTE, SENSITIVITY, named
+from optimizer.placement.assignment import COST, PRESSURE, REMOTE, SENSITIVITY, named
 from optimizer.space import SearchSpace, Value
 
 
@@ -20,7 +20,8 @@ class Reason:
     with this placement: sums of logs of slowdowns.  They rank services and do not predict latencies: sums over many
     neighbours are far beyond the measured range.  ``worst``: the neighbour that would harm it most, on which
     ``resource``; ``separated``: whether they run on different CPUs.  ``called``: of the services on its host, the one
-    that it would wait longest for if that were on another; empty where there is none.
+    that it would wait longest for if that were on another; empty where there is none.  ``stays``: whether it talks to
+    services there that have no parameter.
     """
 
     service: str
@@ -31,6 +32,7 @@ class Reason:
     resource: str
     separated: bool
     called: str = ""
+    stays: bool = False
 
 
 def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Profile) -> Sequence[Reason]:
@@ -49,7 +51,7 @@ def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Pro
         worst = max(costs, key=lambda other: sum(costs[other].values()), default="")
         resource = max(costs[worst], key=lambda name: costs[worst][name], default="") if worst else ""
         near = [other for other in costs if place[other] == place[service]]
-        remote = named(placed[service].attributes, REMOTE)
+        remote, elsewhere = (named(placed[service].attributes, prefix) for prefix in (REMOTE, COST))
         explained.append(
             Reason(
                 service,
@@ -60,6 +62,7 @@ def reasons(space: SearchSpace, configuration: Mapping[str, Value], profile: Pro
                 resource,
                 worst not in near,
                 max((other for other in near if other in remote), key=lambda other: remote[other], default=""),
+                bool(elsewhere) and elsewhere.get(place[service], 0.0) < max(elsewhere.values()),
             )
         )
     return explained

@@ -27,7 +27,7 @@ needs_ssh = pytest.mark.skipif(bool(ssh_server.missing()), reason=ssh_server.mis
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_CONFIG"):
+    for name in ("DOCKER_HOST", "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
 
@@ -48,8 +48,8 @@ def write_context(directory: Path, name: str, *, tls: bool = False, **endpoint: 
 def test_a_url_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Endpoint("unix:///x.sock").url() == "unix:///x.sock"
     assert Endpoint("tcp://host:2375").url() == "tcp://host:2375"
-    assert Endpoint("tcp://host:2375").words() == ["-H", "tcp://host:2375"]
-    assert Endpoint("").url() == "unix:///var/run/docker.sock"
+    assert Endpoint("tcp://host:2375").command()[0] == ["docker", "-H", "tcp://host:2375"]
+    assert Endpoint("").url() == Endpoint("default").url() == "unix:///var/run/docker.sock"
     monkeypatch.setenv("DOCKER_HOST", "unix:///y.sock")
     assert Endpoint("").url() == "unix:///y.sock"
     assert Endpoint("unix:///x.sock").url() == "unix:///x.sock", "what is named counts"
@@ -58,7 +58,9 @@ def test_a_url_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_context_is_known_without_a_configuration_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write_context(tmp_path / ".docker", "near", Host="unix:///x.sock", SkipTLSVerify=False)
     assert Endpoint("near").url() == "unix:///x.sock"
-    assert Endpoint("near").words() == ["-H", "unix:///x.sock"]
+    assert Endpoint("near").command()[0] == ["docker", "-H", "unix:///x.sock"]
+    write_context(tmp_path / ".docker", "here")
+    assert Endpoint("here").url() == "unix:///var/run/docker.sock", "docker leaves out what is empty"
     write_context(tmp_path / "other", "far", Host="tcp://host:2375", SkipTLSVerify=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "other"))
     assert Endpoint("far").url() == "tcp://host:2375"
@@ -79,12 +81,14 @@ def test_an_engine_behind_tls_is_reached_by_the_docker_command(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     endpoint = Endpoint("secured")
     path = Path(endpoint.url().removeprefix("unix://"))
-    assert endpoint.words() == ["--context", "secured"]
+    assert endpoint.command()[0] == ["docker", "--context", "secured"]
     assert said_through(path, b"hello") == b"hello"
     assert said_through(path, b"again") == b"again"
     monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
     assert Path(Endpoint("tcp://host:2376").url().removeprefix("unix://")) != path, "another engine, another socket"
-    assert Endpoint("tcp://host:2376").words() == ["-H", "tcp://host:2376"]
+    assert Endpoint("tcp://host:2376").command()[0] == ["docker", "-H", "tcp://host:2376"]
+    assert "DOCKER_TLS_VERIFY" in Endpoint("tcp://host:2376").command()[1]
+    assert "DOCKER_TLS_VERIFY" not in Endpoint("unix:///x.sock").command()[1]
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="no docker command"):
         endpoint.url()
@@ -138,6 +142,14 @@ def test_a_socket_behind_ssh_is_one_of_this_machine(
         assert said_through(tunnel.open(), b"again") == b"again", "a lost connection is made anew"
         tunnel.close()
         assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "url", ["ssh://", "ssh://me@host:path", "ssh://host:22x", "ssh://-oProxyCommand=x", "ssh://a@b@c"]
+)
+def test_what_is_no_url_for_ssh_is_said(url: str) -> None:
+    with pytest.raises(TestbedUnavailable, match=r"allowed: ssh://\[USER@\]HOST"):
+        Connection(1, url).ask("tell its version", lambda api: api.version())
 
 
 @needs_ssh

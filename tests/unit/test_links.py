@@ -70,14 +70,16 @@ def profile(tmp_path: Path) -> Profile:
 
 
 def hosts(between_ms: float) -> Domains:
-    return of_hosts(load_application(APP), SIZES, between_ms)
+    return replace(of_hosts(load_application(APP), SIZES), between_ms=between_ms)
 
 
 def test_a_caller_is_slowed_down_by_its_calls_per_span(profile: Profile) -> None:
-    slowdowns = slowdowns_of_calls(profile, 1.0)  # each service's span takes 10 ms in the profile
+    slowdowns = slowdowns_of_calls(profile, 1.0, "nginx")  # each service's span takes 10 ms in the profile
     assert slowdowns["nginx", "url-shorten"] == pytest.approx(math.log(1.2))
     assert slowdowns["url-shorten", "url-shorten-memcached"] == pytest.approx(math.log(1.2)), "4 calls in 2 spans"
     assert slowdowns["url-shorten", "url-shorten-db"] == pytest.approx(math.log(1.05))
+    back = replace(profile, about=replace(profile.about, calls={**profile.about.calls, "user": {"nginx": 1.0}}))
+    assert slowdowns_of_calls(back, 1.0, "nginx")["nginx", "url-shorten"] == pytest.approx(math.log(1.1)), "2 visits"
 
 
 def test_what_stays_costs_its_callers_a_host_each(profile: Profile) -> None:
@@ -104,3 +106,5 @@ def test_the_reason_names_what_a_service_calls_on_its_host(profile: Profile) -> 
     [asked] = load("placement-exact")(space, seed=1).ask()
     called = {reason.service: reason.called for reason in reasons(space, asked.configuration, profile)}
     assert called == {"nginx": "url-shorten", "url-shorten": "url-shorten-memcached", "url-shorten-memcached": ""}
+    stays = {reason.service: reason.stays for reason in reasons(space, asked.configuration, profile)}
+    assert stays == {"nginx": False, "url-shorten": True, "url-shorten-memcached": False}

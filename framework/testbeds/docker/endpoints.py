@@ -11,13 +11,13 @@ import atexit
 import hashlib
 import json
 import os
+import re
 import select
 import shutil
 import socket
 import subprocess
 import tempfile
 import threading
-import urllib.parse
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,13 +27,18 @@ import docker.errors
 
 LOCAL = "unix:///var/run/docker.sock"
 REMOTE = "/var/run/docker.sock"
+_SSH_URL = re.compile(r"ssh://((?:[^@/]+@)?[^-@:/][^@:/]*)(?::([0-9]+))?(/.*)?")
 READY_S = 30.0  # for SSH to log in
 END_S = 2.0
 SSH = (
     "ssh", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindUnlink=yes",
-    "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
+    "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "ControlMaster=no", "-o", "ControlPath=none",
+    "-T",
 )  # fmt: skip
-"""A password cannot be asked for; a machine that does not answer for 15 s is lost."""
+"""A password cannot be asked for; a machine that does not answer for 15 s is lost; another client's connection is not
+used, which would keep the socket after this process.
+"""
+TLS = ("DOCKER_TLS_VERIFY", "DOCKER_TLS")  # of the environment, as the docker command takes them
 
 
 class Endpoint:
@@ -50,16 +55,19 @@ class Endpoint:
     def url(self) -> str:
         """Return the URL of a socket or of an unsecured port, after a start of what leads there where it is not open.
 
-        Raises ContextNotFound, OSError where SSH does not get there.
+        Raises ContextNotFound, OSError for a URL that is none and where SSH does not get there.
         """
         if not self._url:
             self._resolve()
         return f"unix://{self._way.open()}" if self._way is not None else self._url
 
-    def words(self) -> list[str]:
-        """Return the docker command's options for this engine.  Raises as ``url`` does."""
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        """Return the docker command with its options for this engine, and its environment.  Raises as ``url`` does."""
         url = self.url()
-        return ["-H", url] if not isinstance(self._way, Dialer) else list(self._way.words)
+        words = list(self._way.words) if isinstance(self._way, Dialer) else ["-H", url]
+        # What says TLS for another engine is not for a socket, nor for a port without it.
+        away = () if isinstance(self._way, Dialer) else TLS
+        return ["docker", *words], {name: value for name, value in os.environ.items() if name not in away}
 
     @property
     def is_elsewhere(self) -> bool:
@@ -71,11 +79,10 @@ class Endpoint:
         return self._way.said() if self._way is not None else ""
 
     def _resolve(self) -> None:
-        if not self.name or "://" in self.name:
-            url, secured = (
-                self.name or os.environ.get("DOCKER_HOST") or LOCAL,
-                bool(os.environ.get("DOCKER_TLS_VERIFY")),
-            )
+        named = "" if self.name == "default" else self.name  # of this name there is no file
+        if not named or "://" in named:
+            url = named or os.environ.get("DOCKER_HOST") or LOCAL
+            secured = any(os.environ.get(name) for name in TLS)
             words: Sequence[str] = ("-H", url)
         else:
             url, secured = of_context(self.name)
@@ -96,7 +103,8 @@ def of_context(name: str) -> tuple[str, bool]:
     identity = hashlib.sha256(name.encode()).hexdigest()
     try:
         about = json.loads((directory / "meta" / identity / "meta.json").read_text())["Endpoints"]["docker"]
-        return str(about["Host"]), (directory / "tls" / identity / "docker").exists() or bool(about["SkipTLSVerify"])
+        secured = (directory / "tls" / identity / "docker").exists() or bool(about.get("SkipTLSVerify"))
+        return str(about.get("Host") or LOCAL), secured
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise docker.errors.ContextNotFound(name) from error
 
@@ -167,14 +175,16 @@ class Tunnel:
     """A socket that leads to a socket of another machine, through one SSH client.
 
     ``url``: ssh://[user@]host[:port][/path of the socket there].  The client ends with this process, however that ends:
-    its remote command waits for the end of its input.
+    its remote command waits for the end of its input.  Raises ConnectionError for another form.
     """
 
     def __init__(self, url: str) -> None:
-        about = urllib.parse.urlsplit(url)
-        user = f"{about.username}@" if about.username else ""
-        self._target = [*(("-p", str(about.port)) if about.port else ()), "--", f"{user}{about.hostname}"]
-        self._remote = about.path.rstrip("/") or REMOTE
+        parts = _SSH_URL.fullmatch(url)
+        if parts is None:
+            raise ConnectionError(f"{url}: allowed: ssh://[USER@]HOST[:PORT][/PATH OF THE SOCKET]")
+        host, port, path = parts.groups()
+        self._target = [*(("-p", port) if port else ()), "--", host]
+        self._remote = (path or "").rstrip("/") or REMOTE
         self._directory = _directory()
         self._client: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()

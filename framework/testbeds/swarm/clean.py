@@ -43,9 +43,13 @@ def renew(swarm: Swarm, project: str) -> None:
     """Remove a project's containers, services and networks: its next ones are strangers to every node.
 
     A network that stays is left and joined by a node at the same moment, and then lacks what the others told meanwhile.
+    Raises TestbedUnavailable where a network stays: somebody else's container may be on it.
     """
     remove_containers(swarm, project)
-    swarm.manager.remove_networks(Owner.project(project))
+    try:
+        swarm.manager.remove_networks(Owner.project(project))
+    except DeploymentFailed as error:
+        raise TestbedUnavailable(f"a network of the deployment before stays: {error}") from error
 
 
 def clean(swarm: Swarm, project: str) -> list[str]:

@@ -7,14 +7,15 @@ some of the others, so that the time grows with their number and not with its sq
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from framework.config.reading import read_text
 from framework.config.writing import write_text
-from framework.errors import DeploymentFailed, FileError
+from framework.errors import FileError, TestbedUnavailable
 from framework.model.documents import decode, encode
 from framework.model.links import Link
 from framework.testbeds.docker.connection import Connection, in_parallel
@@ -24,6 +25,7 @@ from framework.testbeds.docker.owner import Owner
 from framework.testbeds.swarm import clean
 from framework.testbeds.swarm.fleet import Node, Swarm
 from framework.testbeds.swarm.images import Images
+from framework.testbeds.swarm.overlay import wait_until_known
 from framework.testbeds.swarm.relay import PROGRAM
 
 FILE = "links.json"
@@ -54,27 +56,35 @@ def keep(home: Path, nodes: Sequence[Node], links: Sequence[Link]) -> None:
     write_text(home / FILE, json.dumps(encode(_Kept(VERSION, _identities(nodes), tuple(links))), indent=1) + "\n")
 
 
-def links_of(home: Path, swarm: Swarm) -> tuple[Link, ...]:
+def links_of(home: Path, swarm: Swarm, held: Callable[[str], AbstractContextManager[None]]) -> tuple[Link, ...]:
     """Return the links between a swarm's hosts: those that are kept, or measured now.  None of a single node.
 
+    ``held``: marks a project as this TAILOR_HOME's, so that `tailor clean` knows what a killed process left of it.
     Raises MissingPrerequisite, DeploymentFailed, TestbedUnavailable.
     """
     if swarm.single is not None:
         return ()
-    return kept(home, swarm.nodes) or _measured(home, swarm)
+    project = f"tailor-links-{uuid4().hex[:8]}"
+    if known := kept(home, swarm.nodes):
+        return known
+    with held(project):
+        return _measured(home, swarm, project)
 
 
-def _measured(home: Path, swarm: Swarm) -> tuple[Link, ...]:
+def _measured(home: Path, swarm: Swarm, project: str) -> tuple[Link, ...]:
     """Measure the links and keep them; leave no container and no network."""
     nodes = [node for node in swarm.nodes if node.host]
     Images(Engine(), Connection()).distribute({node.id: {GENERATOR} for node in nodes}, nodes, lambda step: None)
-    project = f"tailor-links-{uuid4().hex[:8]}"
     owner = Owner.project(project)
     try:
         swarm.manager.create_network(project, owner)
         targets = in_parallel(lambda node: _start(node, project, "target"), nodes)
         origins = in_parallel(lambda node: _start(node, project, "origin"), nodes)
         addresses = [_address(node, container, project) for node, container in zip(nodes, targets, strict=True)]
+        names = [f"{project}-target-{node.host}" for node in nodes]
+        agents = {node.id: container for node, container in zip(nodes, origins, strict=True)}
+        there = {name: [address] for name, address in zip(names, addresses, strict=True)}
+        wait_until_known(nodes, agents, lambda: there)
         # One after the other: they share machines and wires.
         links = tuple(_link(nodes[a], origins[a], nodes[b], addresses[b]) for a, b in pairs(len(nodes)))
     finally:
@@ -104,13 +114,13 @@ def _address(node: Node, container: str, network: str) -> str:
     about = node.engine.inspect(container) or {}
     address = ((about.get("NetworkSettings") or {}).get("Networks") or {}).get(network, {}).get("IPAddress")
     if not address:
-        raise DeploymentFailed(f"node {node}: its container has no address on the overlay network")
+        raise TestbedUnavailable(f"node {node}: its container has no address on the overlay network")
     return str(address)
 
 
 def _link(origin: Node, container: str, target: Node, address: str) -> Link:
     code, output = origin.engine.execute(container, [PROGRAM, "-link", address])
     if code != 0:
-        raise DeploymentFailed(f"node {target} is not reached from node {origin}: {output.strip()[-200:]}")
+        raise TestbedUnavailable(f"node {target} is not reached from node {origin}: {output.strip()[-200:]}")
     told = json.loads(output)
     return Link(origin.host, target.host, float(told["rtt_us"]) / 1e3, float(told["mbps"]))

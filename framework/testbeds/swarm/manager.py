@@ -56,15 +56,16 @@ class Manager:
     def deploy(self, project: str, file: Path) -> None:
         """Hand over a stack's document.  Raises DeploymentFailed, TestbedUnavailable."""
         try:
-            where = self._connection.endpoint.words()
+            docker, environment = self._connection.endpoint.command()
         except (DockerException, OSError) as error:
             raise TestbedUnavailable(f"the manager {self.endpoint} does not answer: {error}") from error
-        command = ["docker", *where, "stack", "deploy", "--resolve-image", "never", "-c", str(file), project]
+        command = [*docker, "stack", "deploy", "--resolve-image", "never", "-c", str(file), project]
         try:
             # In a session of its own: Ctrl-C at a terminal is for this process.
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=STACK_S, check=False, start_new_session=True
-            )
+                command, env=environment, capture_output=True, text=True, timeout=STACK_S, check=False,
+                start_new_session=True,
+            )  # fmt: skip
         except FileNotFoundError as error:
             raise TestbedUnavailable("there is no docker command, which deploys stacks") from error
         except subprocess.TimeoutExpired as error:

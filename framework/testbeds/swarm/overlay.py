@@ -8,7 +8,7 @@ then requests to that container end in timeouts, of which no configuration is to
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from framework.errors import TestbedUnavailable
 from framework.testbeds.docker.connection import in_parallel
@@ -19,55 +19,35 @@ PATIENCE_S = 120.0  # two comparisons of whole tables, and the time until they h
 PAUSE_S = 0.2
 
 
-class Overlay:
-    """The overlay networks of one deployment, as each node's container of Tailor's sees them.
+def wait_until_known(
+    nodes: Sequence[Node],
+    agents: Mapping[str, str],
+    running: Callable[[], Mapping[str, Sequence[str]]],
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """Wait until every node knows what runs: a name means its containers, and packets go to them and back.
 
-    ``agents``: id of a node -> its container, which is on the networks.
+    ``agents``: id of a node -> a container of Tailor's there that is on the networks.  ``running``: name -> addresses
+    of its containers, listed anew for each attempt.  Raises TestbedUnavailable, naming the node and a service.
     """
+    deadline = time.monotonic() + patience_s
+    while True:
+        asked = {f"{name}={','.join(addresses)}": name for name, addresses in sorted(running().items()) if addresses}
+        if not asked:
+            return
+        words = list(asked)
 
-    def __init__(self, nodes: Sequence[Node], agents: Mapping[str, str], patience_s: float = PATIENCE_S) -> None:
-        self._nodes, self._agents, self._patience_s = tuple(nodes), agents, patience_s
+        def unknown(node: Node, words: Sequence[str] = words) -> set[str]:
+            code, output = node.engine.execute(agents[node.id], [PROGRAM, "-known", *words])
+            return set(words) - set(output.split()) if code == 0 else set(words)
 
-    def wait_for_names(self, running: Callable[[], Collection[str]]) -> None:
-        """Wait until every node resolves the services that run.  ``running``: lists them, anew for each attempt.
-
-        Raises TestbedUnavailable, naming the node and a service.
-        """
-        self._wait("-resolved", running, lambda asked, told: asked)
-
-    def wait_for_listeners(self, places: Collection[str]) -> set[str]:
-        """Wait until every node reaches what one node reaches; return that.  ``places``: "host:port", to be tried.
-
-        Raises TestbedUnavailable, naming the node and a place.
-        """
-        return self._wait("-listening", lambda: places, lambda asked, told: set().union(*told))
-
-    def _wait(
-        self,
-        command: str,
-        asked: Callable[[], Collection[str]],
-        wanted: Callable[[set[str], Sequence[set[str]]], set[str]],
-    ) -> set[str]:
-        """Ask every node until all know what is wanted; return that.  ``wanted``: of what was asked, and was told."""
-        deadline = time.monotonic() + self._patience_s
-        while True:
-            words = set(asked())
-            told = self._told(command, sorted(words)) if words else []
-            known_by_all = wanted(words, told)
-            lacking = [(node, min(known_by_all - known)) for node, known in zip(self._nodes, told, strict=False)
-                       if known_by_all - known]  # fmt: skip
-            if not lacking:
-                return known_by_all
-            if time.monotonic() > deadline:
-                [node, what], *_ = lacking
-                raise TestbedUnavailable(
-                    f"node {node} does not know {what} on the overlay network, {self._patience_s:g} s after its start"
-                )
-            time.sleep(PAUSE_S)
-
-    def _told(self, command: str, words: Sequence[str]) -> list[set[str]]:
-        def ask(node: Node) -> set[str]:
-            code, output = node.engine.execute(self._agents[node.id], [PROGRAM, command, *words])
-            return set(output.split()) if code == 0 else set()
-
-        return in_parallel(ask, self._nodes)
+        lacking = [(node, left) for node, left in zip(nodes, in_parallel(unknown, nodes), strict=True) if left]
+        if not lacking:
+            return
+        if time.monotonic() > deadline:
+            [node, left], *_ = lacking
+            name, _, addresses = min(left).partition("=")
+            raise TestbedUnavailable(
+                f"node {node} does not know {name} ({addresses}) on the overlay network after {patience_s:g} s"
+            )
+        time.sleep(PAUSE_S)

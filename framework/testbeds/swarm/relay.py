@@ -10,7 +10,7 @@ import contextlib
 import socket
 import socketserver
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import docker
@@ -46,8 +46,18 @@ class Relay:
             if (remote, port) not in self._servers:
                 self._servers[remote, port] = _Server(self, self.address(remote), port, remote)
 
-    def keep(self, listening: Collection[tuple[str, int]]) -> None:
-        """Let the ports through at which containers listen, and no others: a refusal here is a refusal there."""
+    def keep_listening(self, wanted: Mapping[str, Collection[int]]) -> None:
+        """Let those ports through at which a container listens, and no others: a refusal here is a refusal there.
+
+        ``wanted``: a container's address on the overlay -> the ports to try.
+        """
+        asked = [f"{remote}:{port}" for remote, ports in wanted.items() for port in sorted(ports)]
+        code, output = self._engine.execute(self._container, [PROGRAM, "-listening", *asked])
+        if code != 0:
+            raise DeploymentFailed(
+                f"the container on the application's network cannot tell which ports are open: {output}"
+            )
+        listening = {(remote, int(port)) for remote, _, port in (line.rpartition(":") for line in output.split())}
         for place in [place for place in self._servers if place not in listening]:
             self._servers.pop(place).end()
         for remote, port in listening:

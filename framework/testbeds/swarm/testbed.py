@@ -163,6 +163,7 @@ class SwarmTestbed:
             self._start(deployment, want, stack, directory, progress)
         with phases.phase("healthy", progress):
             listed = self._wait(deployment, want, want.services, progress)
+            self._way_in.wait_until_known()
             networks = networks_of(listed, deployment.reached)
             described = describe_containers(self.members.engine, listed, want, networks.entry)
             containers = {name: replace(first, image=want.images[name]) for name, first in described.items()}
@@ -207,11 +208,7 @@ class SwarmTestbed:
                 self._way_in.open(deployment, self.members.swarm.nodes, self.members.home, networks, want.labels)
             if waited := _waited_for(want, wave):
                 self._wait(deployment, want, waited, progress)
-            self._way_in.wait_for_names(lambda: self._running(deployment.project))
-
-    def _running(self, project: str) -> set[str]:
-        containers = self.members.engine.containers(str(Owner.project(project)))
-        return {container.service for container in containers if container.service and container.state == "running"}
+            self._way_in.wait_until_known()
 
     def _appear(self, project: str, want: Wanted, services: Sequence[str], progress: Progress) -> None:
         """Wait until the services have started containers.  Raises DeploymentFailed, naming service and node."""

@@ -6,7 +6,7 @@ which a relay leads to the overlay network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from framework.errors import TestbedUnavailable
@@ -16,9 +16,10 @@ from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.owner import Owner
 from framework.testbeds.swarm import agents
 from framework.testbeds.swarm.fleet import Node
-from framework.testbeds.swarm.overlay import Overlay
+from framework.testbeds.swarm.overlay import wait_until_known
 from framework.testbeds.swarm.relay import Relay
 
+NOT_HEALTHY = ("(health: starting)", "(unhealthy)")
 SOME_BYTES = 1 << 20  # of a file that a disk with room takes
 
 
@@ -28,7 +29,7 @@ class WayIn:
     def __init__(self, application: Application | None) -> None:
         self._application = application
         self._relay: Relay | None = None
-        self._overlay: Overlay | None = None
+        self._nodes: tuple[Node, ...] = ()
         self._agents: dict[str, str] = {}  # id of a node -> its container
         self._types: Mapping[str, ServiceType] = {}  # service -> its type
         self._project = ""
@@ -48,22 +49,34 @@ class WayIn:
             return agents.start(deployment.project, node, networks, labels)
 
         self._agents = dict(zip((node.id for node in nodes), in_parallel(start, nodes), strict=True))
-        self._overlay = Overlay(nodes, self._agents)
+        self._nodes = tuple(nodes)
         self._relay = Relay(home.engine, Connection(endpoint=home.endpoint), self._agents[home.id])
 
     def close(self) -> None:
         """Forget the deployment; its containers are removed with it."""
         if self._relay is not None:
             self._relay.close()
-        self._relay, self._overlay, self._agents = None, None, {}
+        self._relay, self._nodes, self._agents = None, (), {}
 
-    def wait_for_names(self, running: Callable[[], Collection[str]]) -> None:
-        """Wait until every node knows the services that run by name: some resolve names once, when they start.
+    def wait_until_known(self) -> None:
+        """Wait until every node knows the containers that run: some services resolve names once, when they start.
 
-        Raises TestbedUnavailable.
+        One whose health check has not passed yet has no name.  Raises TestbedUnavailable.
         """
-        if self._overlay is not None:
-            self._overlay.wait_for_names(running)
+        wait_until_known(self._nodes, self._agents, self._running)
+
+    def _running(self) -> dict[str, list[str]]:
+        """Return service -> the addresses of its containers on the overlay networks."""
+        owner, known = str(Owner.project(self._project)), dict[str, list[str]]()
+        for listed in in_parallel(lambda node: node.engine.containers(owner), self._nodes):
+            for container in listed:
+                if (
+                    container.service
+                    and container.state == "running"
+                    and not any(word in container.status for word in NOT_HEALTHY)
+                ):
+                    known.setdefault(container.service, []).extend(ip for ip in container.addresses.values() if ip)
+        return known
 
     def check(self, nodes: Sequence[Node]) -> None:
         """Raise TestbedUnavailable where a node's container no longer runs: its engine or its machine was restarted."""
@@ -98,18 +111,13 @@ class WayIn:
         return replace(listed, addresses={name: self._relay.address(ip) for name, ip in overlays.items()})
 
     def reached(self, deployment: Deployment, containers: Mapping[str, Container]) -> dict[str, Container]:
-        """Return the containers with the addresses that this machine reaches, at the ports where they listen.
-
-        Waits until every node reaches them.  Raises TestbedUnavailable.
-        """
-        relay, overlay = self._relay, self._overlay
-        if relay is None or overlay is None:
+        """Return the containers with the addresses that this machine reaches, at the ports where they listen."""
+        relay = self._relay
+        if relay is None:
             return dict(containers)
         ports = self._ports(deployment)
         every = [c for first in containers.values() for c in first.replicas if c.address]
-        asked = [f"{c.address}:{port}" for c in every for port in ports.get(c.service, set()) | ports[""]]
-        places = (place.rpartition(":") for place in overlay.wait_for_listeners(asked))
-        relay.keep({(address, int(port)) for address, _, port in places})
+        relay.keep_listening({c.address: ports.get(c.service, set()) | ports[""] for c in every})
 
         def moved(container: Container) -> Container:
             address = relay.address(container.address) if container.address else ""

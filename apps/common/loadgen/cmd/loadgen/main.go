@@ -2,7 +2,7 @@
 //
 //	loadgen PLAN.json    ("-" reads the plan from the standard input)
 //
-//	loadgen -hold | -relay HOST:PORT | -listening HOST:PORT... | -resolved NAME... | -counters    (relay.go)
+//	loadgen -hold | -relay HOST:PORT | -listening HOST:PORT... | -known NAME=ADDRESS,... | -counters    (relay.go)
 //	loadgen -peer | -link HOST    (link.go)
 //
 // Events: {"event":"phase"...}, {"event":"progress"...}, where the plan has live_ms {"event":"window"...}, then

@@ -3,18 +3,23 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
-const dialTimeout = 2 * time.Second
+const (
+	dialTimeout = 2 * time.Second
+	unusedPort  = "1"
+)
 
 // hold waits for a signal: the container's other commands run beside it, by the engine's exec.
 func hold() {
@@ -67,12 +72,34 @@ func isListening(address string) bool {
 	return true
 }
 
-// isResolved tells whether a name has an address on the container's networks.
-func isResolved(name string) bool {
+// isKnown tells whether NAME=ADDRESS,ADDRESS... is so: the name means some of these addresses, and all of them answer.
+//
+// A name that a network does not know is asked of the machine's own resolver, which may know another machine by it.
+func isKnown(text string) bool {
+	name, list, _ := strings.Cut(text, "=")
+	addresses := strings.Split(list, ",")
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	addresses, err := net.DefaultResolver.LookupHost(ctx, name)
-	return err == nil && len(addresses) > 0
+	resolved, err := net.DefaultResolver.LookupHost(ctx, name)
+	if err != nil || len(resolved) == 0 {
+		return false
+	}
+	for _, address := range resolved {
+		if !slices.Contains(addresses, address) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(addresses, func(address string) bool { return !answers(address) })
+}
+
+// answers tells whether packets go to an address and back: a connection is accepted, or refused, which is as good.
+func answers(address string) bool {
+	connection, err := net.DialTimeout("tcp", net.JoinHostPort(address, unusedPort), dialTimeout)
+	if err != nil {
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}
+	connection.Close()
+	return true
 }
 
 // counters prints the kernel's counters of the machine that this container runs on.
@@ -106,8 +133,8 @@ func agent(arguments []string) (bool, error) {
 	case name == "-listening":
 		printThose(rest, isListening)
 		return true, nil
-	case name == "-resolved":
-		printThose(rest, isResolved)
+	case name == "-known":
+		printThose(rest, isKnown)
 		return true, nil
 	case name == "-counters" && len(rest) == 0:
 		return true, counters()
