@@ -67,7 +67,7 @@ def _tables(problem: Assignment) -> list[NDArray[np.float64]]:
     Equal domains have the same array.
     """
     nothing = np.zeros_like(problem.interference)
-    near = problem.interference - problem.remote  # but for a constant, what a pair costs in one domain
+    pair_costs = problem.interference - problem.remote  # but for a constant, what a pair costs in one domain
     apart = _sums(np.zeros(len(problem.services)), problem.apart.astype(np.float64))
     loads = [_sums(limit.weights, nothing) for limit in problem.limits]
     by_key: dict[tuple[float, ...], NDArray[np.float64]] = {}
@@ -81,7 +81,7 @@ def _tables(problem: Assignment) -> list[NDArray[np.float64]]:
             fits = (apart == 0) & (_sums(absent, nothing) == 0)
             for load, bound in zip(loads, bounds, strict=True):
                 fits &= load <= bound + 1e-9 * max(1.0, abs(bound))
-            by_key[key] = np.where(fits, _sums(alone, near), np.inf)
+            by_key[key] = np.where(fits, _sums(alone, pair_costs), np.inf)
         tables.append(by_key[key])
     return tables
 
