@@ -56,10 +56,10 @@ def keep(home: Path, nodes: Sequence[Node], links: Sequence[Link]) -> None:
     write_text(home / FILE, json.dumps(encode(_Kept(VERSION, _identities(nodes), tuple(links))), indent=1) + "\n")
 
 
-def links_of(home: Path, swarm: Swarm, held: Callable[[str], AbstractContextManager[None]]) -> tuple[Link, ...]:
+def links_of(home: Path, swarm: Swarm, lock: Callable[[str], AbstractContextManager[None]]) -> tuple[Link, ...]:
     """Return the links between a swarm's hosts: those that are kept, or measured now.  None of a single node.
 
-    ``held``: marks a project as this TAILOR_HOME's, so that `tailor clean` knows what a killed process left of it.
+    ``lock``: marks a project as this TAILOR_HOME's, so that `tailor clean` knows what a killed process left of it.
     Raises MissingPrerequisite, DeploymentFailed, TestbedUnavailable.
     """
     if swarm.single is not None:
@@ -67,7 +67,7 @@ def links_of(home: Path, swarm: Swarm, held: Callable[[str], AbstractContextMana
     project = f"tailor-links-{uuid4().hex[:8]}"
     if known := kept(home, swarm.nodes):
         return known
-    with held(project):
+    with lock(project):
         return _measured(home, swarm, project)
 
 
