@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from framework.errors import DeploymentFailed
-from framework.testbeds.docker.connection import Connection, in_parallel
-from framework.testbeds.docker.generators import GENERATOR
+from framework.errors import DeploymentFailed, TestbedUnavailable
+from framework.testbeds.docker.connection import in_parallel
 from framework.testbeds.docker.owner import Owner
 from framework.testbeds.swarm.fleet import Node
 from framework.testbeds.swarm.relay import PROGRAM
+from framework.testbeds.swarm.stack import AGENT, ROLE
 
+START_S = 60.0
+PAUSE_S = 0.1
 HERTZ = 100  # USER_HZ of every Linux that Docker supports (proc(5))
 
 
@@ -27,25 +30,24 @@ class Counters:
     pressure_s: float | None
 
 
-def name_of(project: str, node: Node) -> str:
-    """Return the name of a node's container."""
-    return f"{project}-agent-{node.host or node.id}"
+def started(project: str, nodes: Sequence[Node], role: str = AGENT) -> dict[str, str]:
+    """Wait for a project's containers of a role, one on each node; return id of a node -> its container.
 
+    Raises TestbedUnavailable, naming the node that does not start it.
+    """
+    deadline = time.monotonic() + START_S
 
-def start(project: str, node: Node, networks: Sequence[str], labels: Mapping[str, str]) -> str:
-    """Start a node's container on these overlay networks; return its id."""
-    container = node.engine.start(
-        GENERATOR, ["-hold"], name_of(project, node), Owner.project(project), labels,
-        {"network_mode": networks[0] if networks else "none"},
-    )  # fmt: skip
-    connection = Connection(endpoint=node.endpoint)
-    for network in networks[1:]:
-        _join(connection, container, network)
-    return container
+    def find(node: Node) -> str:
+        while True:
+            listed = node.engine.containers(str(Owner.project(project)))
+            here = [c.id for c in listed if c.labels.get(ROLE) == role and c.state == "running"]
+            if here:
+                return here[0]
+            if time.monotonic() > deadline:
+                raise TestbedUnavailable(f"node {node} does not start Tailor's container within {START_S:g} s")
+            time.sleep(PAUSE_S)
 
-
-def _join(connection: Connection, container: str, network: str) -> None:
-    connection.ask("join a network", lambda api: api.connect_container_to_network(container, network))
+    return dict(zip((node.id for node in nodes), in_parallel(find, nodes), strict=True))
 
 
 def read(containers: Mapping[str, str], nodes: Sequence[Node]) -> list[Counters]:

@@ -7,6 +7,7 @@ some of the others, so that the time grows with their number and not with its sq
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,22 +15,25 @@ from pathlib import Path
 from uuid import uuid4
 
 from framework.config.reading import read_text
-from framework.config.writing import write_text
+from framework.config.writing import to_yaml, write_text
 from framework.errors import FileError, TestbedUnavailable
 from framework.model.documents import decode, encode
 from framework.model.links import Link
-from framework.testbeds.docker.connection import Connection, in_parallel
+from framework.testbeds.docker.connection import Connection
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.generators import GENERATOR
 from framework.testbeds.docker.owner import Owner
 from framework.testbeds.swarm import clean
+from framework.testbeds.swarm.agents import started
 from framework.testbeds.swarm.fleet import Node, Swarm
 from framework.testbeds.swarm.images import Images
 from framework.testbeds.swarm.overlay import wait_until_known
 from framework.testbeds.swarm.relay import PROGRAM
+from framework.testbeds.swarm.stack import ROLE, agent
 
 FILE = "links.json"
 VERSION = 1
+TARGET, ORIGIN = "target", "origin"
 OTHERS = 4  # nodes that a node is measured to, besides itself
 
 
@@ -74,21 +78,25 @@ def links_of(home: Path, swarm: Swarm, lock: Callable[[str], AbstractContextMana
 def _measured(home: Path, swarm: Swarm, project: str) -> tuple[Link, ...]:
     """Measure the links and keep them; leave no container and no network."""
     nodes = [node for node in swarm.nodes if node.host]
-    Images(Engine(), Connection()).distribute({node.id: {GENERATOR} for node in nodes}, nodes, lambda step: None)
-    owner = Owner.project(project)
+    ids = Images(Engine(), Connection()).distribute({node.id: {GENERATOR} for node in nodes}, nodes, lambda step: None)
+    labels = Owner.project(project).marked({})
+    services = {f"{role}-{number}": agent(node.id, ids[GENERATOR], ["-peer"], {**labels, ROLE: role}, ["overlay"])
+                for role in (TARGET, ORIGIN) for number, node in enumerate(nodes, 1)}  # fmt: skip
+    network = {"driver": "overlay", "name": f"{project}_overlay", "labels": labels}
     try:
-        swarm.manager.create_network(project, owner)
-        targets = in_parallel(lambda node: _start(node, project, "target"), nodes)
-        origins = in_parallel(lambda node: _start(node, project, "origin"), nodes)
-        addresses = [_address(node, container, project) for node, container in zip(nodes, targets, strict=True)]
-        names = [f"{project}-target-{node.host}" for node in nodes]
-        agents = {node.id: container for node, container in zip(nodes, origins, strict=True)}
-        there = {name: [address] for name, address in zip(names, addresses, strict=True)}
-        wait_until_known(nodes, agents, lambda: there)
+        file = write_text(home / "run" / project / "stack.yaml", to_yaml(
+            {"version": "3.8", "services": services, "networks": {"overlay": network}}
+        ))  # fmt: skip
+        swarm.manager.deploy(project, file)
+        targets, origins = (started(project, nodes, role) for role in (TARGET, ORIGIN))
+        addresses = [_address(node, targets[node.id], f"{project}_overlay") for node in nodes]
+        there = {f"{TARGET}-{number}": [address] for number, address in enumerate(addresses, 1)}
+        wait_until_known(nodes, origins, lambda: there)
         # One after the other: they share machines and wires.
-        links = tuple(_link(nodes[a], origins[a], nodes[b], addresses[b]) for a, b in pairs(len(nodes)))
+        links = tuple(_link(nodes[a], origins[nodes[a].id], nodes[b], addresses[b]) for a, b in pairs(len(nodes)))
     finally:
         clean.clean(swarm, project)
+        shutil.rmtree(home / "run" / project, ignore_errors=True)
     keep(home, swarm.nodes, links)
     return links
 
@@ -102,12 +110,6 @@ def pairs(count: int) -> Iterator[tuple[int, int]]:
 
 def _identities(nodes: Sequence[Node]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((node.id, node.host) for node in nodes))
-
-
-def _start(node: Node, project: str, name: str) -> str:
-    return node.engine.start(
-        GENERATOR, ["-peer"], f"{project}-{name}-{node.host}", Owner.project(project), {}, {"network_mode": project}
-    )
 
 
 def _address(node: Node, container: str, network: str) -> str:

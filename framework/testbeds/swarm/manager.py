@@ -76,14 +76,6 @@ class Manager:
                 raise TestbedUnavailable(f"the manager {self.endpoint} does not answer: {' '.join(said)}")
             raise DeploymentFailed("the swarm refuses the stack", log="\n".join(said))
 
-    def create_network(self, name: str, owner: Owner) -> None:
-        """Create an overlay network of ``owner``'s that containers of any node can join."""
-        labels = owner.marked({})
-        self._ask(
-            "create an overlay network",
-            lambda api: api.create_network(name, driver="overlay", attachable=True, labels=labels),
-        )
-
     def tasks(self, owner: Owner) -> Sequence[Mapping[str, Any]]:
         """Return the tasks of an owner's services, ended ones too."""
         names = [str(service["Spec"]["Name"]) for service in self._services(owner)]

@@ -7,23 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 from framework.compose.hosts import as_designed
 from framework.errors import TestbedUnavailable
 from framework.model import Application
+from framework.ports.side_containers import SideContainers
 from framework.testbeds.docker.connection import Connection
 from framework.testbeds.docker.listed import Listed
 from framework.testbeds.docker.side_containers import DockerSideContainers
 from framework.testbeds.swarm.fleet import Fleet, Node, Swarm, discover
 from framework.testbeds.swarm.manager import LossWatch
+from framework.testbeds.swarm.side_containers import OnAgent
 
 
 class Members:
     """The nodes whose engines ``endpoints`` names.
 
-    ``application``: decides which node is the home; None: the first.  ``entered``: see ``Fleet``.
+    ``application``: decides which node is the home; None: the first.  ``entered``: see ``Fleet``.  ``home_agent``:
+    Tailor's container on the home node, whose networks side containers use.
     """
 
     def __init__(
-        self, endpoints: Sequence[str], application: Application | None, entered: Callable[[Listed], Listed]
+        self,
+        endpoints: Sequence[str],
+        application: Application | None,
+        entered: Callable[[Listed], Listed],
+        home_agent: Callable[[], str] = str,
     ) -> None:
         self._endpoints, self._application, self._entered = tuple(endpoints), application, entered
+        self._home_agent = home_agent
         self._swarm: Swarm | None = None
         self._fleet: Fleet | None = None
         self._losses: LossWatch | None = None
@@ -91,9 +99,10 @@ class Members:
             raise TestbedUnavailable(f"the swarm has lost {len(away)} of its nodes: {', '.join(away)}")
         return known
 
-    def side_containers(self) -> DockerSideContainers:
+    def side_containers(self) -> SideContainers:
         """Return side containers of the home node."""
-        return DockerSideContainers(self.home.engine, Connection(endpoint=self.home.endpoint))
+        there = DockerSideContainers(self.home.engine, Connection(endpoint=self.home.endpoint))
+        return OnAgent(there, self._home_agent)
 
     def forget(self) -> None:
         """Forget the nodes: some may have gone, or have become managers."""

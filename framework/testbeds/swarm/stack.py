@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ LARGEST = 500 * 1000
 """Bytes of a config or a secret (docs of `docker config create`)."""
 
 MOST_FILES = 100
+ROLE, AGENT = "tailor.role", "tailor-agent"
 RESTART_DELAY = "500ms"
 
 
@@ -42,12 +43,21 @@ RESTART_DELAY = "500ms"
 class Stack:
     """A stack.  ``document``: for `docker stack deploy`.  ``waves``: its services, each after those that it needs.
 
-    ``cpusets``: service -> CPUs, which a swarm cannot be asked for and the node's engine sets.
+    ``cpusets``: service -> CPUs, which a swarm cannot be asked for and the node's engine sets.  ``agents``: services of
+    Tailor's own, which start with the first wave.
     """
 
     document: Mapping[str, Any]
     waves: tuple[tuple[str, ...], ...]
     cpusets: Mapping[str, str]
+    agents: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_agents(self, nodes: Iterable[str], image: str, labels: Mapping[str, str]) -> Stack:
+        """Return the stack with a container of Tailor's on each node, on all networks.  ``nodes``: their ids."""
+        networks = list(self.document["networks"])
+        entries = {f"{AGENT}-{number}": agent(node, image, ["-hold"], {**labels, ROLE: AGENT}, networks)
+                   for number, node in enumerate(nodes, 1)}  # fmt: skip
+        return replace(self, agents=entries)
 
     def of_images(self, images: Mapping[str, str]) -> Stack:
         """Return the stack with these images: service -> id.
@@ -61,11 +71,33 @@ class Stack:
     def of_wave(self, wave: int) -> Mapping[str, Any]:
         """Return the document with the services of a wave alone: those of earlier ones go on as they are."""
         services = {name: self.document["services"][name] for name in self.waves[wave]}
+        services |= self.agents if not wave else {}
         used = {entry["source"] for body in services.values() for key in ("configs", "secrets")
                 for entry in body.get(key, ())}  # fmt: skip
         parts = {key: {name: entry for name, entry in self.document.get(key, {}).items() if name in used}
                  for key in ("configs", "secrets")}  # fmt: skip
         return {**self.document, "services": services, **{key: part for key, part in parts.items() if part}}
+
+
+def agent(
+    node: str, image: str, command: Sequence[str], labels: Mapping[str, str], networks: Sequence[str]
+) -> dict[str, Any]:
+    """Return a service of Tailor's own on one node.
+
+    It is a service, and no container that joins a network: what a lost node had joined could never be removed.
+    """
+    return {
+        "image": image,
+        "command": list(command),
+        "labels": dict(labels),
+        "networks": list(networks),
+        "deploy": {
+            "endpoint_mode": "dnsrr",
+            "labels": dict(labels),
+            "placement": {"constraints": [f"node.id == {node}"]},
+            "restart_policy": {"condition": "any", "delay": RESTART_DELAY},
+        },
+    }
 
 
 def stack_of(want: Wanted, project: str, directory: Path, nodes: Mapping[str, str]) -> Stack:
@@ -84,7 +116,7 @@ def stack_of(want: Wanted, project: str, directory: Path, nodes: Mapping[str, st
     given = {key: document.get(key) or {} for key in ("configs", "secrets")}
     entries = {name: _service(name, body, want, nodes[name], files, given) for name, body in services.items()}
     networks = {
-        key: {"driver": "overlay", "attachable": True, "name": f"{project}_{key}", "labels": dict(want.labels)}
+        key: {"driver": "overlay", "name": f"{project}_{key}", "labels": dict(want.labels)}
         for key in document.get("networks") or {"default": None}
     }
     result: dict[str, Any] = {"version": "3.8", "services": entries, "networks": networks}

@@ -81,7 +81,7 @@ class SwarmTestbed:
         self._gate, self._ready_timeout_s = gate, ready_timeout_s
         self._images = Images(Engine(), Connection())
         self._way_in = WayIn(application)
-        self.members = Members(endpoints, application, self._way_in.entered)
+        self.members = Members(endpoints, application, self._way_in.entered, lambda: self._way_in.home_agent)
         self._cores = 0
         self._counters: CpuCounters | None = None
         self._data = SwarmData(home)
@@ -155,6 +155,7 @@ class SwarmTestbed:
             stack = stack_of(replace(want, document=escaped(want.document)), project, directory, services)
             ids = self._distribute(deployment, want, progress)
             stack = stack.of_images({name: ids[want.images[name]] for name in want.services})
+            stack = stack.with_agents([node.id for node in self.members.swarm.nodes], ids[GENERATOR], want.labels)
         with phases.phase("remove", progress):
             clean.renew(self.members.swarm, project)
         with phases.phase("restore", progress):
@@ -204,8 +205,7 @@ class SwarmTestbed:
             self.members.swarm.manager.deploy(deployment.project, file)
             self._appear(deployment.project, want, wave, progress)
             if not number:
-                networks = [str(entry["name"]) for entry in stack.document["networks"].values()]
-                self._way_in.open(deployment, self.members.swarm.nodes, self.members.home, networks, want.labels)
+                self._way_in.open(deployment, self.members.swarm.nodes, self.members.home)
             if waited := _waited_for(want, wave):
                 self._wait(deployment, want, waited, progress)
             self._way_in.wait_until_known()

@@ -30,33 +30,23 @@ class WayIn:
         self._application = application
         self._relay: Relay | None = None
         self._nodes: tuple[Node, ...] = ()
+        self.home_agent = ""  # its container on the home node
         self._agents: dict[str, str] = {}  # id of a node -> its container
         self._types: Mapping[str, ServiceType] = {}  # service -> its type
         self._project = ""
 
-    def open(
-        self,
-        deployment: Deployment,
-        nodes: Sequence[Node],
-        home: Node,
-        networks: Sequence[str],
-        labels: Mapping[str, str],
-    ) -> None:
-        """Start a container on every node, which joins the networks.  Raises DeploymentFailed."""
+    def open(self, deployment: Deployment, nodes: Sequence[Node], home: Node) -> None:
+        """Wait for the containers, which start with the stack.  Raises TestbedUnavailable."""
         self._types, self._project = deployment.types, deployment.project
-
-        def start(node: Node) -> str:
-            return agents.start(deployment.project, node, networks, labels)
-
-        self._agents = dict(zip((node.id for node in nodes), in_parallel(start, nodes), strict=True))
-        self._nodes = tuple(nodes)
-        self._relay = Relay(home.engine, Connection(endpoint=home.endpoint), self._agents[home.id])
+        self._agents = agents.started(deployment.project, nodes)
+        self._nodes, self.home_agent = tuple(nodes), self._agents[home.id]
+        self._relay = Relay(home.engine, Connection(endpoint=home.endpoint), self.home_agent)
 
     def close(self) -> None:
         """Forget the deployment; its containers are removed with it."""
         if self._relay is not None:
             self._relay.close()
-        self._relay, self._nodes, self._agents = None, (), {}
+        self._relay, self._nodes, self._agents, self.home_agent = None, (), {}, ""
 
     def wait_until_known(self) -> None:
         """Wait until every node knows the containers that run: some services resolve names once, when they start.
