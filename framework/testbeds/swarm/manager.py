@@ -100,21 +100,21 @@ class Manager:
         return {marks[label] for marks in labels if label in marks}
 
     def remove_services(self, owner: Owner) -> list[str]:
-        """Remove an owner's services; return their names."""
+        """Remove an owner's services; return their names.  Raises DeploymentFailed where the manager still lists one."""
         removed = []
         for service in self._services(owner):
             self._remove("service", str(service["ID"]))
             removed.append(str(service["Spec"]["Name"]))
+        self._wait_gone("services", lambda: self._services(owner))
         return removed
 
     def remove_networks(self, owner: Owner) -> list[str]:
         """Remove an owner's overlay networks, which no container is on; return them.  Raises DeploymentFailed."""
         removed = []
-        filters = {"label": str(owner)}
-        for network in self._ask("list networks", lambda api: api.networks(filters=filters)) or []:
-            if network.get("Scope") == "swarm" and owner.owns(network.get("Labels")):
-                self._remove_network(str(network["Id"]))
-                removed.append(f"network {network['Name']}")
+        for network in self._networks(owner):
+            self._remove_network(str(network["Id"]))
+            removed.append(f"network {network['Name']}")
+        self._wait_gone("networks", lambda: self._networks(owner))
         return removed
 
     def remove_rest(self, owner: Owner) -> list[str]:
@@ -135,6 +135,23 @@ class Manager:
         filters = {"label": str(owner)}
         listed = self._ask("list services", lambda api: api.services(filters=filters)) or []
         return [service for service in listed if owner.owns(service["Spec"].get("Labels"))]
+
+    def _networks(self, owner: Owner) -> Sequence[Mapping[str, Any]]:
+        filters = {"label": str(owner)}
+        listed = self._ask("list networks", lambda api: api.networks(filters=filters)) or []
+        return [network for network in listed
+                if network.get("Scope") == "swarm" and owner.owns(network.get("Labels"))]  # fmt: skip
+
+    def _wait_gone(self, what: str, listed: Callable[[], Sequence[object]]) -> None:
+        """Wait until the manager lists no more of what was removed.
+
+        One that does not lead the others learns of it later, and the next stack would be put onto what is gone.
+        """
+        deadline = time.monotonic() + LEAVE_S
+        while listed():
+            if time.monotonic() > deadline:
+                raise DeploymentFailed(f"the swarm still lists {what} that were removed {LEAVE_S:g} s ago")
+            time.sleep(PAUSE_S)
 
     def _remove(self, kind: str, number: str) -> None:
         self._ask(f"remove a {kind}", lambda api: getattr(api, f"remove_{kind}")(number))
