@@ -100,7 +100,7 @@ class Manager:
         return {marks[label] for marks in labels if label in marks}
 
     def remove_services(self, owner: Owner) -> list[str]:
-        """Remove an owner's services; return their names.  Raises DeploymentFailed where the manager still lists one."""
+        """Remove an owner's services; return their names.  Raises DeploymentFailed where one stays listed."""
         removed = []
         for service in self._services(owner):
             self._remove("service", str(service["ID"]))
