@@ -10,7 +10,7 @@ import pytest
 
 from tests.docker.studies import PATIENT, ROOT, TAILOR, WIDE, Disturbed, environment, left_behind_of
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.alone, pytest.mark.timeout(900)]
 NEED = """kind: need
 version: 1
 name: a small store
