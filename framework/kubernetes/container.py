@@ -76,7 +76,7 @@ def variables_of(name: str, entry: Mapping[str, Any], sources: Sources, said: Sa
             said.say(
                 name, f"environment.{variable}", "its value comes from the shell that starts compose: it is not set"
             )
-    for variable in [each for each in variables if not is_variable(each)]:
+    for variable in [key for key in variables if not is_variable(key)]:
         said.refuse(name, f"environment.{variable}", "not a name of a variable that every Kubernetes takes")
         del variables[variable]
     return variables

@@ -285,7 +285,7 @@ def _document_notes(document: Mapping[str, Any], services: Mapping[str, Any], sa
         if key not in _SECTIONS and not str(key).startswith("x-"):
             said.refuse(ALL, str(key), "not known here")
     networks = document.get("networks") or {}
-    used = {str(each) for entry in services.values() for each in entry.get("networks") or ("default",)}
+    used = {str(network) for entry in services.values() for network in entry.get("networks") or ("default",)}
     if len(used) > 1:
         said.say(ALL, "networks", f"{', '.join(sorted(used))} separate services; in a cluster every pod reaches every "
                  "other, unless NetworkPolicies say otherwise")  # fmt: skip

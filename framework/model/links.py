@@ -36,7 +36,7 @@ def longer_between_ms(links: Sequence[Link]) -> float:
     return max(0.0, statistics.median(far) - statistics.median(near)) if near and far else 0.0
 
 
-def described(links: Sequence[Link]) -> str:
+def links_in_words(links: Sequence[Link]) -> str:
     """Say in a sentence what calls between hosts cost; empty where there is one host."""
     far = [link for link in links if not link.is_local]
     if not far:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from framework.config.application import load_application
-from framework.model.links import Link, described, longer_between_ms
+from framework.model.links import Link, links_in_words, longer_between_ms
 from framework.placement.communication import costs_of_calls, slowdowns_of_calls
 from framework.placement.domains import Domains, of_hosts
 from framework.placement.profile import Profile, read_profile
@@ -32,9 +32,9 @@ def test_a_call_to_another_host_takes_longer_by_the_difference_of_medians() -> N
     assert longer_between_ms(LINKS) == pytest.approx(0.25 - 0.06)
     assert longer_between_ms(LINKS[:2]) == 0.0, "one host only"
     assert longer_between_ms([replace(link, round_trip_ms=0.1) for link in LINKS]) == 0.0
-    assert "0.190 ms longer" in described(LINKS)
-    assert "b to a, 700 Mbit/s" in described(LINKS)
-    assert described(LINKS[:2]) == ""
+    assert "0.190 ms longer" in links_in_words(LINKS)
+    assert "b to a, 700 Mbit/s" in links_in_words(LINKS)
+    assert links_in_words(LINKS[:2]) == ""
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 1), (2, 4), (4, 16), (5, 25), (9, 45)])

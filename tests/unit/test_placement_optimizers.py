@@ -165,7 +165,7 @@ def test_constraint_programming_is_never_worse_than_the_knapsack(seed: int) -> N
     problem = assignment_of(space)
     [known] = registry.load("knapsack")(space, seed=1).ask()
     [suggestion] = registry.load("placement-cpsat")(space, seed=1, seconds=0.2).ask()
-    cost, bound = (problem.cost(problem.places(each.configuration)) for each in (suggestion, known))
+    cost, bound = (problem.cost(problem.places(placed.configuration)) for placed in (suggestion, known))
     assert cost <= bound + 1e-9
 
 

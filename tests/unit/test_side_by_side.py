@@ -265,7 +265,7 @@ CONFIGURATIONS: dict[int | None, Configuration] = {}
 
 
 def test_finalists_are_measured_on_further_testbeds_and_all_of_it_counts(tmp_path: Path) -> None:
-    """What is best on one machine is bad on the next: its large caches swap there."""
+    """The best of one machine is bad on the next: its large caches swap there."""
     one = site(tmp_path, replace(PLAN, iterations=15, pairs=0), noise=0.0)
     for name, machine in one.machines.items():
         plain = machine.scale

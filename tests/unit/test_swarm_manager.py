@@ -9,7 +9,6 @@ import pytest
 
 from framework.errors import DeploymentFailed
 from framework.testbeds.docker.owner import Owner
-from framework.testbeds.swarm import manager as module
 from framework.testbeds.swarm.manager import Manager
 
 OWNER = Owner.project("tailor-x")
@@ -35,8 +34,8 @@ class PretendSwarm:
         self.removed.append(number)
 
 
-def manager_of(swarm: PretendSwarm) -> Manager:
-    manager = Manager("unix:///nowhere")
+def manager_of(swarm: PretendSwarm, leave_s: float = 30.0) -> Manager:
+    manager = Manager("unix:///nowhere", leave_s)
 
     def ask(what: str, call: Callable[[Any], Any]) -> Any:
         return call(swarm)
@@ -51,7 +50,6 @@ def test_what_was_removed_is_waited_for_until_it_is_listed_no_more() -> None:
     assert (swarm.removed, swarm.late) == (["1"], 0)
 
 
-def test_what_stays_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LEAVE_S", 0.3)
+def test_what_stays_is_said() -> None:
     with pytest.raises(DeploymentFailed, match="still lists networks"):
-        manager_of(PretendSwarm(late=1000)).remove_networks(OWNER)
+        manager_of(PretendSwarm(late=1000), leave_s=0.3).remove_networks(OWNER)

@@ -9,7 +9,7 @@ from typing import Any
 from framework.compose.placed import HOST_LABEL as HOST
 from framework.errors import MissingPrerequisite, TestbedUnavailable
 from framework.model import Application, Finding
-from framework.model.links import described
+from framework.model.links import links_in_words
 from framework.testbeds.docker.engine import Engine
 from framework.testbeds.docker.generators import generator_images
 from framework.testbeds.swarm import links
@@ -34,7 +34,7 @@ def examine(endpoints: Sequence[str], applications: Sequence[Application], home:
         swarm = discover(endpoints)
     except (MissingPrerequisite, TestbedUnavailable) as error:
         return [*findings, Finding("swarm", "missing", str(error), getattr(error, "remedy", ""), needed=True)]
-    calls = described(links.kept(home, swarm.nodes))
+    calls = links_in_words(links.kept(home, swarm.nodes))
     between = [Finding("overlay network", "ok", calls)] if calls else []
     return [*findings, *_nodes(swarm), *between, *(finding for app in applications for finding in _hosts(swarm, app))]
 

@@ -35,10 +35,10 @@ def seconds_of(told: str) -> float:
 
 
 class Manager:
-    """A manager node.  ``endpoint``: a URL or a docker context."""
+    """A manager node.  ``endpoint``: a URL or a docker context.  ``leave_s``: for what is removed to be gone."""
 
-    def __init__(self, endpoint: str) -> None:
-        self.endpoint = endpoint
+    def __init__(self, endpoint: str, leave_s: float = LEAVE_S) -> None:
+        self.endpoint, self._leave_s = endpoint, leave_s
         self._connection = Connection(endpoint=endpoint)
 
     def _ask(self, what: str, call: Callable[[Any], Any]) -> Any:
@@ -94,7 +94,7 @@ class Manager:
             *(self._ask("list configs", lambda api: api.configs(filters=filters)) or []),
             *(self._ask("list secrets", lambda api: api.secrets(filters=filters)) or []),
         ]
-        labels = [thing["Spec"].get("Labels") or {} for thing in listed]
+        labels = [entry["Spec"].get("Labels") or {} for entry in listed]
         networks = self._ask("list networks", lambda api: api.networks(filters=filters)) or []
         labels += [network.get("Labels") or {} for network in networks]
         return {marks[label] for marks in labels if label in marks}
@@ -147,17 +147,17 @@ class Manager:
 
         One that does not lead the others learns of it later, and the next stack would be put onto what is gone.
         """
-        deadline = time.monotonic() + LEAVE_S
+        deadline = time.monotonic() + self._leave_s
         while listed():
             if time.monotonic() > deadline:
-                raise DeploymentFailed(f"the swarm still lists {what} that were removed {LEAVE_S:g} s ago")
+                raise DeploymentFailed(f"the swarm still lists {what} that were removed {self._leave_s:g} s ago")
             time.sleep(PAUSE_S)
 
     def _remove(self, kind: str, number: str) -> None:
         self._ask(f"remove a {kind}", lambda api: getattr(api, f"remove_{kind}")(number))
 
     def _remove_network(self, network: str) -> None:
-        deadline = time.monotonic() + LEAVE_S
+        deadline = time.monotonic() + self._leave_s
         while True:
             try:
                 self._ask("remove a network", lambda api: api.remove_network(network))
@@ -176,15 +176,14 @@ class LossWatch:
 
     def __init__(self, manager: Manager) -> None:
         self.lost: set[str] = set()
-        self.endpoint = manager.endpoint
+        self._endpoint = manager.endpoint
         self._events = manager.node_events()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
     def goes_on(self, manager: Manager) -> bool:
-        """Return whether it still follows this manager; it then notes anew, from now on."""
-        self.lost.clear()
-        return self._thread.is_alive() and self.endpoint == manager.endpoint
+        """Return whether it still follows this manager."""
+        return self._thread.is_alive() and self._endpoint == manager.endpoint
 
     def close(self) -> None:
         """End it; a stream that cannot be closed ends with this process."""

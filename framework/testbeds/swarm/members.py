@@ -75,7 +75,9 @@ class Members:
     def watch(self) -> None:
         """Note from now on which nodes are lost."""
         manager = self.swarm.manager
-        if self._losses is None or not self._losses.goes_on(manager):
+        if self._losses is not None and self._losses.goes_on(manager):
+            self._losses.lost.clear()
+        else:
             self.unwatch()
             self._losses = LossWatch(manager)
 

@@ -32,10 +32,9 @@ def wait_until_known(
     """
     deadline = time.monotonic() + patience_s
     while True:
-        asked = {f"{name}={','.join(addresses)}": name for name, addresses in sorted(running().items()) if addresses}
-        if not asked:
+        words = [f"{name}={','.join(addresses)}" for name, addresses in sorted(running().items()) if addresses]
+        if not words:
             return
-        words = list(asked)
 
         def unknown(node: Node, words: Sequence[str] = words) -> set[str]:
             code, output = node.engine.execute(agents[node.id], [PROGRAM, "-known", *words])

@@ -27,7 +27,7 @@ from framework.model import (
     Running,
     Usage,
 )
-from framework.model.links import described
+from framework.model.links import links_in_words
 from framework.ports.testbed import Progress
 from framework.testbeds.docker import probes
 from framework.testbeds.docker.connection import Connection
@@ -126,7 +126,7 @@ class SwarmTestbed:
         without = () if kept else ("volumes start empty: without a seed hook a swarm keeps no data",)
         clocks = [f"the clock of node {node} is {off}" for node in self.members.swarm.nodes
                   if (off := node.clock_is_off)]  # fmt: skip
-        calls = described(links.kept(self._home, self.members.swarm.nodes))
+        calls = links_in_words(links.kept(self._home, self.members.swarm.nodes))
         return [*self._gate.admitted(application).notes, *placed, *without, *clocks, *filter(None, [calls])]
 
     def load_dataset(self, application: Application, default: Deployment, progress: Progress) -> None:
@@ -201,6 +201,7 @@ class SwarmTestbed:
         """Start the stack in waves, with Tailor's own containers on the nodes after the first."""
         file = compose_file(directory).with_name("stack.yaml")
         for number, wave in enumerate(stack.waves):
+            self._way_in.wait_until_known()  # of the waves before; nothing before the first
             file.write_text(to_yaml(stack.of_wave(number)))
             self.members.swarm.manager.deploy(deployment.project, file)
             self._appear(deployment.project, want, wave, progress)
@@ -208,7 +209,6 @@ class SwarmTestbed:
                 self._way_in.open(deployment, self.members.swarm.nodes, self.members.home)
             if waited := _waited_for(want, wave):
                 self._wait(deployment, want, waited, progress)
-            self._way_in.wait_until_known()
 
     def _appear(self, project: str, want: Wanted, services: Sequence[str], progress: Progress) -> None:
         """Wait until the services have started containers.  Raises DeploymentFailed, naming service and node."""
